@@ -1,0 +1,1 @@
+"""treespec: look inside any fitted tree ensemble, and distil it into a byte budget."""

@@ -1,0 +1,175 @@
+"""The input rule of a forest: how the caller's values become the numbers that are compared with thresholds.
+
+Frameworks differ more here than anywhere else (`float32` or `float64`, what zero means, what an unseen category is). A
+forest carries its rule as data, `encode` applies it, and after that one comparison serves every framework.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import DataMismatchError
+from treespec.ir.table import Table, read_table
+
+ZERO_THRESHOLD = 1.0000000180025095e-35
+"""LightGBM treats every value of at most this magnitude as zero (the float32 1e-35 as a double)."""
+
+Category = str | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class InputRule:
+    """How raw values become the matrix that is routed.
+
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}
+        Type that values are rounded to before they are compared (with float64 thresholds).
+    nan : {"route", "refuse"}
+        Whether a missing value follows `Forest.default_left` or is an error, as in the framework.
+    infinite : {"route", "refuse"}
+        The same for infinities (and values beyond the range of ``dtype``).
+    missing_value : float
+        A further value that means "missing" (``missing=-999`` of XGBoost); NaN for none.
+    zero : {"keep", "flush", "missing"}
+        What happens to a value of magnitude up to `ZERO_THRESHOLD` in a numerical column: nothing, it becomes 0 (LightGBM),
+        or it is missing (LightGBM with ``zero_as_missing``).
+    absent : {"zero", "missing"}
+        What an entry that a sparse matrix does not store means.
+    categorical : tuple of int
+        Columns that hold categories.
+    categories : tuple of (int, tuple) pairs
+        For some of those columns, the value that each code 0, 1, ... stands for; columns not listed hold the codes themselves.
+    unknown_category : {"other", "missing"}
+        Whether a value outside ``categories`` is a category that no split lists, or is missing.
+    negative_fraction_is_zero : bool
+        Whether a code in (-1, 0) is category 0 (the C cast of LightGBM).
+    """
+
+    dtype: Literal["float32", "float64"] = "float64"
+    nan: Literal["route", "refuse"] = "route"
+    infinite: Literal["route", "refuse"] = "route"
+    missing_value: float = float("nan")
+    zero: Literal["keep", "flush", "missing"] = "keep"
+    absent: Literal["zero", "missing"] = "zero"
+    categorical: tuple[int, ...] = ()
+    categories: tuple[tuple[int, tuple[Category, ...]], ...] = ()
+    unknown_category: Literal["other", "missing"] = "other"
+    negative_fraction_is_zero: bool = False
+
+    def encode(self, X: Any, n_features: int, feature_names: tuple[str, ...] | None = None) -> NDArray[np.floating[Any]]:
+        """Return the (n, n_features) C-contiguous matrix of type ``dtype`` that is routed.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, n_features)
+            Frames are matched by column name where ``feature_names`` are known, else by position.
+        n_features : int
+        feature_names : tuple of str, optional
+
+        Raises
+        ------
+        DataMismatchError
+            If the number or the names of columns differ, a numerical column holds text, or a value is refused by the rule.
+
+        Notes
+        -----
+        One pass and one copy of the rows; numpy input that needs no change is not copied.
+        """
+        table = read_table(X, n_features, feature_names, absent=self.absent)
+        values = self._numbers(table)
+        own = values is not table.matrix  # may be changed in place
+        if not np.isnan(self.missing_value):
+            values = np.where(values == self.missing_value, np.nan, values)
+            own = True
+        if self.zero != "keep":
+            tiny = np.abs(values) <= ZERO_THRESHOLD
+            tiny[:, list(self.categorical)] = False
+            if tiny.any():
+                values = np.where(tiny, np.nan if self.zero == "missing" else 0.0, values)
+                own = True
+        if self.negative_fraction_is_zero and self.categorical:
+            columns = list(self.categorical)
+            part = values[:, columns]
+            hit = (part > -1) & (part < 0)
+            if hit.any():
+                values = values if own else values.copy()
+                values[:, columns] = np.where(hit, 0.0, part)
+        with np.errstate(over="ignore"):  # checked below
+            cast = np.ascontiguousarray(values, dtype=self.dtype)
+        self._refuse(cast, values, table)
+        return cast
+
+    def _numbers(self, table: Table) -> NDArray[np.floating[Any]]:
+        """Return all columns as numbers: category values become codes."""
+        known = dict(self.categories)
+        if table.matrix is not None and not known:
+            return table.matrix
+        columns = []
+        for j in range(table.n_columns):
+            if j in known:
+                columns.append(self._codes(table.values(j), known[j], table.name(j)))
+            else:
+                columns.append(table.numbers(j))
+        return np.column_stack(columns) if columns else np.empty((table.n_rows, 0))
+
+    def _codes(self, values: NDArray[Any], categories: tuple[Category, ...], name: str) -> NDArray[np.float64]:
+        """Return the code of each value: NaN where it is missing or (by the rule) unknown, else ``len(categories)``."""
+        unknown = np.nan if self.unknown_category == "missing" else float(len(categories))
+        code = {_key(value): float(k) for k, value in enumerate(categories)}
+        if values.dtype.kind in "fiub":
+            if categories and all(isinstance(c, str) for c in categories):
+                raise DataMismatchError.expected(
+                    f"values such as {categories[0]!r} in the categorical column {name}",
+                    f"numbers ({values.dtype})",
+                    "pass the column as it was at training, as text or as a frame's category, not its codes",
+                )
+            distinct, where = np.unique(values.astype(np.float64), return_inverse=True)
+            found = [np.nan if np.isnan(v) else code.get(float(v), unknown) for v in distinct]
+            return np.asarray(found, dtype=np.float64)[where]
+        return np.array([np.nan if _is_missing(v) else code.get(_key(v), unknown) for v in values], dtype=np.float64)
+
+    def _refuse(self, cast: NDArray[Any], values: NDArray[Any], table: Table) -> None:
+        """Raise where the framework would refuse a value."""
+        if self.nan == "refuse":
+            bad = np.isnan(cast).any(axis=0)
+            if bad.any():
+                raise DataMismatchError.expected(
+                    "no missing values (the model was fitted without support for them)",
+                    f"NaN in column {table.name(int(bad.argmax()))}",
+                    "impute the column as before training",
+                )
+        if self.infinite == "refuse":
+            bad = np.isinf(cast).any(axis=0)
+            if bad.any():
+                raise DataMismatchError.expected(
+                    f"finite values within the range of {self.dtype}",
+                    f"a value too large in column {table.name(int(bad.argmax()))}",
+                    "the framework rejects such rows too; clip or drop them",
+                )
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell whether an object of a categorical column is missing (None, NaN, NA, NaT)."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True
+
+
+def _key(value: Any) -> Category:
+    """Return the form in which category values are compared: text as text, numbers as floats."""
+    if isinstance(value, (str, np.str_)):
+        return str(value)
+    if isinstance(value, (bool, np.bool_)):
+        return float(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)

@@ -1,0 +1,97 @@
+"""From margins to predictions: the links that frameworks use, in the precision in which they use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from treespec.ir.forest import Forest
+
+Array = NDArray[np.floating[Any]]
+
+
+def _sigmoid(m: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-m)))
+
+
+def _softmax(m: Array) -> Array:
+    e = np.exp(m - m.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+LINKS: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda m: m,
+    "sigmoid": _sigmoid,
+    "sigmoid-each": _sigmoid,  # one against all: probabilities that need not sum to 1
+    "softmax": _softmax,
+    "exp": np.exp,
+    "log1p-exp": lambda m: np.logaddexp(m.dtype.type(0), m),
+    "signed-square": lambda m: np.sign(m) * m * m,
+    "hinge": lambda m: (m > 0).astype(m.dtype),
+    "probability": lambda m: m,  # the margin is a probability already (forests of class frequencies)
+}
+"""Name to function of the (n, n_outputs) margins."""
+
+
+def squeeze(margin: NDArray[Any]) -> NDArray[Any]:
+    """Return (n,) for one output, else the (n, n_outputs) array itself."""
+    return margin[:, 0] if margin.shape[1] == 1 else margin
+
+
+def apply_link(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the link of the (n, n_outputs) margins, computed in ``forest.sum_dtype``."""
+    scaled = margin.astype(forest.sum_dtype) * np.dtype(forest.sum_dtype).type(forest.link_scale)
+    with np.errstate(over="ignore"):
+        return LINKS[forest.link](scaled).astype(np.float64)
+
+
+def predict_proba(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+    """Return class probabilities from (n, n_outputs) margins.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model does not predict classes or has no probabilities (hinge loss).
+    """
+    if forest.task not in ("binary", "multiclass", "multi-output") or forest.link in ("hinge", "identity"):
+        raise UnsupportedModelError.expected(
+            "a classifier with probabilities", f"a model for {forest.task} with link {forest.link!r} ({forest.framework})", "use predict() or margin()"
+        )
+    p = apply_link(forest, margin)
+    if forest.classes is not None and len(forest.classes) > 1:
+        edges = np.cumsum([0, *(len(c) for c in forest.classes)])
+        return [p[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return np.column_stack([1 - p[:, 0], p[:, 0]]) if p.shape[1] == 1 else p
+
+
+def predict(forest: Forest, margin: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the framework's ``predict`` from (n, n_outputs) margins."""
+    if forest.classes is None:
+        return squeeze(apply_link(forest, margin))
+    if len(forest.classes) > 1:
+        edges = np.cumsum([0, *(len(c) for c in forest.classes)])
+        chosen = [c[margin[:, a:b].argmax(axis=1)] for c, a, b in zip(forest.classes, edges[:-1], edges[1:], strict=True)]
+        return np.column_stack(chosen)
+    classes = forest.classes[0]
+    if forest.n_outputs > 1:
+        return np.asarray(classes[_decision(forest, margin).argmax(axis=1)])
+    return np.asarray(classes[_positive(forest, margin[:, 0]).astype(int)])
+
+
+def _decision(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the framework takes the argmax of: probabilities (which can tie where margins do not) for float32 links."""
+    return apply_link(forest, margin) if forest.sum_dtype == "float32" else margin
+
+
+def _positive(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.bool_]:
+    if forest.link in ("sigmoid", "probability"):
+        p = apply_link(forest, margin[:, None])[:, 0]
+        return p >= 0.5 if forest.ties_to_last else p > 0.5
+    return margin >= 0 if forest.ties_to_last else margin > 0

@@ -1,0 +1,182 @@
+"""Rows as the caller holds them (array, sparse matrix, frame), read as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import DataMismatchError
+
+_LISTED = 5  # names shown in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of the caller's rows, in the order of the model.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    matrix : ndarray of shape (n_rows, n_columns) or None
+        All columns at once, where they are numbers of one type.
+    columns : tuple of ndarray
+        Otherwise one array a column, of numbers or of objects.
+    names : tuple of str or None
+    """
+
+    n_rows: int
+    n_columns: int
+    matrix: NDArray[Any] | None
+    columns: tuple[NDArray[Any], ...]
+    names: tuple[str, ...] | None
+
+    def name(self, j: int) -> str:
+        """Return how a message calls column ``j``."""
+        return repr(self.names[j]) if self.names else str(j)
+
+    def values(self, j: int) -> NDArray[Any]:
+        """Return column ``j`` as it came."""
+        return self.matrix[:, j] if self.matrix is not None else self.columns[j]
+
+    def numbers(self, j: int) -> NDArray[np.float64]:
+        """Return column ``j`` as float64, missing values as NaN; text is an error."""
+        column = self.values(j)
+        if column.dtype.kind in "fiub":
+            return column.astype(np.float64)
+        out = np.empty(len(column))
+        for i, value in enumerate(column):
+            if isinstance(value, (str, bytes)) or not _is_number(value):
+                raise DataMismatchError.expected(
+                    f"numbers in column {self.name(j)}",
+                    f"{value!r} in row {i}",
+                    "the model split this column as a number; encode it as before training, or pass the columns in the model's order",
+                )
+            out[i] = np.nan if value is None or value != value else float(value)
+        return out
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, (int, float, np.number, np.bool_)) or type(value).__name__ in {"NAType", "Decimal"}
+
+
+def read_table(
+    X: Any, n_features: int, feature_names: tuple[str, ...] | None = None, *, absent: Literal["zero", "missing"] = "zero"
+) -> Table:
+    """Read rows from an array, a sparse matrix or a data frame.
+
+    Parameters
+    ----------
+    X : array-like, scipy sparse matrix, or pandas, polars or Arrow frame of shape (n, n_features)
+    n_features : int
+        Columns that the model has.
+    feature_names : tuple of str, optional
+        Frames are matched by these names; without them by position.
+    absent : {"zero", "missing"}
+        What an entry that a sparse matrix does not store means.
+
+    Raises
+    ------
+    DataMismatchError
+        If X is not two-dimensional or its columns are not the model's.
+    """
+    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+        return _of_array(_densify(X, absent), n_features)
+    if isinstance(X, np.ndarray) or not _is_frame(X):
+        return _of_array(X, n_features)
+    return _of_frame(X, n_features, feature_names)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and not isinstance(X, (list, tuple))
+
+
+def _densify(X: Any, absent: str) -> NDArray[np.float64]:
+    coo = X.tocoo()
+    dense = np.full(coo.shape, np.nan if absent == "missing" else 0.0)
+    if absent == "zero":
+        np.add.at(dense, (coo.row, coo.col), coo.data)
+    else:
+        dense[coo.row, coo.col] = coo.data
+    return dense
+
+
+def _of_array(X: Any, n_features: int) -> Table:
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise DataMismatchError.expected("a two-dimensional array or frame", f"rows of different lengths ({error})", "pass one row a sample") from None
+    if array.ndim != 2:
+        raise DataMismatchError.expected(
+            f"a two-dimensional X of shape (n, {n_features})",
+            f"shape {array.shape}",
+            "for one row pass X.reshape(1, -1)",
+        )
+    _check_width(array.shape[1], n_features)
+    if array.dtype.kind in "fiub":
+        matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+        return Table(array.shape[0], n_features, matrix, (), None)
+    if array.dtype.kind not in "OUS":
+        raise DataMismatchError.expected("numbers or categories", f"an array of type {array.dtype}", "convert dates and complex values to numbers as before training")
+    return Table(array.shape[0], n_features, None, tuple(array[:, j].astype(object) for j in range(n_features)), None)
+
+
+def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> Table:
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise DataMismatchError.expected(
+            "an array, a sparse matrix or an eager data frame (pandas, polars, Arrow)",
+            f"{type(X).__module__}.{type(X).__qualname__}",
+            "collect a lazy frame first, or pass a numpy array",
+        ) from None
+    names = [str(c) for c in frame.columns]
+    if feature_names is not None:
+        _check_names(names, feature_names)
+        order = [names.index(c) for c in feature_names]
+    else:
+        _check_width(len(names), n_features)
+        order = list(range(n_features))
+    columns = tuple(_column(frame[:, j]) for j in order)
+    return Table(len(frame), n_features, None, columns, tuple(names[j] for j in order))
+
+
+def _column(series: Any) -> NDArray[Any]:
+    """Return a frame's column as float64 (missing is NaN) or as objects (missing is None)."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if dtype == nw.Boolean or dtype.is_numeric():
+        if series.null_count():
+            series = series.cast(nw.Float64) if not dtype.is_float() else series
+        return np.asarray(series.to_numpy(), dtype=np.float64)
+    if dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.String or dtype == nw.Object:
+        return np.array(series.to_list(), dtype=object)
+    raise DataMismatchError.expected(
+        f"numbers or categories in column {series.name!r}", f"type {dtype}", "turn dates and times into numbers as before training"
+    )
+
+
+def _check_width(came: int, n_features: int) -> None:
+    if came != n_features:
+        raise DataMismatchError.expected(
+            f"{n_features} columns (the model's features)", f"{came}", "pass the columns that the model was fitted on, in their order"
+        )
+
+
+def _check_names(names: list[str], feature_names: tuple[str, ...]) -> None:
+    duplicated = sorted({c for c in names if names.count(c) > 1} & set(feature_names))
+    missing = [c for c in feature_names if c not in set(names)]
+    extra = [c for c in names if c not in set(feature_names)]
+    for title, found in (("missing columns", missing), ("columns that the model does not know", extra), ("duplicated columns", duplicated)):
+        if found:
+            shown = ", ".join(map(repr, found[:_LISTED])) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+            raise DataMismatchError.expected(
+                f"a frame with the model's {len(feature_names)} columns",
+                f"{title} {shown}",
+                "select the model's columns by name (their order does not matter)",
+            )
