@@ -1,0 +1,9 @@
+"""Linear operators of a forest on rows: leaf incidence, forest kernels, smoothers and their spectra.
+
+All are immutable ``scipy.sparse.linalg.LinearOperator``s: a product costs one pass over the (n, n_trees) leaf table, and an n-by-n
+matrix exists only where it is asked for by name (``to_dense``).
+"""
+
+from treespec.operators.leaf import LeafIncidence
+
+__all__ = ["LeafIncidence"]
