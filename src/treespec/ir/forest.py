@@ -112,6 +112,7 @@ class Forest:
     task: Task = "regression"
     classes: tuple[NDArray[Any], ...] | None = None
     ties_to_last: bool = False
+    loss: str = "unknown"
     framework: str = "unknown"
     native_id: NDArray[np.int32] | None = None
 

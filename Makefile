@@ -1,0 +1,47 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-slow check format docs bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt packages/treespec-depthdecay/pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e packages/treespec-depthdecay
+	touch $(STAMP)
+
+install: $(STAMP)  ## create .venv with everything, in editable mode
+
+demo: $(STAMP)  ## wrap three kinds of model and distil each to 10 KB, on real data
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)  ## run the tests (doctests included)
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP)  ## run the long properties too
+	$(BIN)/python -m pytest -m "slow or not slow" --timeout=3600
+
+check: $(STAMP)  ## ruff, mypy, import-linter, documented hooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+format: $(STAMP)  ## format the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(STAMP)  ## run the benchmarks and print their tables (long)
+	$(BIN)/python benchmarks/distill.py
+	$(BIN)/python benchmarks/smoother.py
+
+clean:  ## remove .venv and everything built
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,5 @@
+"""What users call: `wrap` and `Wrapped`. Argument checks and wiring, no mathematics."""
+
+from treespec.facade.wrapped import Wrapped, wrap
+
+__all__ = ["Wrapped", "wrap"]

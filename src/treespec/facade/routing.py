@@ -1,0 +1,82 @@
+"""Routes rows to leaves by the fastest exact way: the framework's own leaf ids, else Treelite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.adapters._treelite import TreeliteRouter
+from treespec.errors import PluginError
+from treespec.facade.rows import n_rows, take
+from treespec.hooks import Native
+from treespec.ir import Forest
+
+_BLOCK_PAIRS = 1 << 24  # (row, tree) pairs a block: native ids of 64 bits then take 128 MB
+
+
+class Router:
+    """Routes rows as the user passes them to node ids of the forest.
+
+    Parameters
+    ----------
+    forest : Forest
+    native : Native or None
+        Used where it offers ``leaf_id`` and the forest knows the native ids.
+
+    Notes
+    -----
+    Memory: the (n, n_trees) int32 result, plus one block of native ids.
+    """
+
+    def __init__(self, forest: Forest, native: Native | None) -> None:
+        self._forest = forest
+        self._native = native if native is not None and forest.native_id is not None and hasattr(native, "leaf_id") else None
+        self._node_of: list[NDArray[np.int32]] | None = None
+        self._treelite: TreeliteRouter | None = None
+
+    @property
+    def way(self) -> str:
+        """Who routes: "native" or "treelite"."""
+        return "native" if self._native is not None else "treelite"
+
+    def __call__(self, X: Any) -> NDArray[np.int32]:
+        """Return the (n, n_trees) int32 node ids of the leaves that the rows reach."""
+        n, n_trees = n_rows(X), self._forest.n_trees
+        step = max(1, _BLOCK_PAIRS // max(1, n_trees))
+        if n <= step:
+            return self._block(X)
+        out = np.empty((n, n_trees), np.int32)
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            out[rows] = self._block(take(X, rows))
+        return out
+
+    def _block(self, X: Any) -> NDArray[np.int32]:
+        if self._native is None:
+            if self._treelite is None:
+                self._treelite = TreeliteRouter(self._forest)
+            return self._treelite.leaf_id(self._forest.encode(X))
+        self._forest.encode(take(X, slice(0, 1)))  # the errors of the input rule, before the framework sees the rows
+        return self.to_nodes(np.asarray(self._native.leaf_id(X)))
+
+    def to_nodes(self, native_leaf: NDArray[Any]) -> NDArray[np.int32]:
+        """Translate (n, n_trees) native leaf ids to node ids of the forest."""
+        if self._node_of is None:
+            self._node_of = [_inverse(self._forest, t) for t in range(self._forest.n_trees)]
+        out = np.empty(native_leaf.shape, np.int32)
+        for t, node_of in enumerate(self._node_of):
+            out[:, t] = node_of[native_leaf[:, t].astype(np.intp)]
+        return out
+
+
+def _inverse(forest: Forest, tree: int) -> NDArray[np.int32]:
+    """Return the node of each native leaf id of one tree, -1 where there is none."""
+    if forest.native_id is None:
+        raise PluginError.expected("Forest.native_id", "None", "an adapter whose Native has leaf_id must fill native_id")
+    nodes = np.arange(forest.tree_offset[tree], forest.tree_offset[tree + 1], dtype=np.int32)
+    nodes = nodes[forest.is_leaf[nodes]]
+    out = np.full(int(forest.native_id[nodes].max()) + 1, -1, np.int32)
+    out[forest.native_id[nodes]] = nodes
+    return out

@@ -1,0 +1,161 @@
+"""The self-check of `wrap`: the forest against the framework, on rows; it refuses, it never warns.
+
+Tolerance: 1e-6 relative plus 10 float32 ulps of the largest margin. Leaves must be the same on every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import SelfCheckError
+from treespec.facade.routing import Router
+from treespec.facade.rows import n_rows, take
+from treespec.hooks import Native
+from treespec.ir import Forest
+from treespec.ir import link as links
+
+MAX_ROWS = 1000
+_MAX_PAIRS = 400_000  # (row, tree) pairs: keeps the check under half a second for 1,000 trees
+_RELATIVE = 1e-6
+_ULPS = 10 * 2.0**-23
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What the self-check compared.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows compared; 0 where there is no framework object to compare with (a model file).
+    rows : str
+        Which: "yours" or "made from the thresholds".
+    max_difference : float
+        Largest absolute difference of margins.
+    tolerance : float
+        Largest that would have been accepted at the largest margin.
+    """
+
+    n_rows: int
+    rows: str
+    max_difference: float
+    tolerance: float
+
+
+def self_check(forest: Forest, native: Native | None, X: Any = None) -> SelfCheck:
+    """Compare leaves, margins and predictions with the framework's.
+
+    Raises
+    ------
+    SelfCheckError
+        If any differs on any row.
+    """
+    if native is None:
+        return SelfCheck(0, "none: the model file has no framework to compare with", 0.0, 0.0)
+    most = max(50, min(MAX_ROWS, _MAX_PAIRS // max(1, forest.n_trees)))
+    if X is not None:
+        n = n_rows(X)
+        rows = take(X, np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)))
+        source = "yours"
+    else:
+        rows, source = threshold_rows(forest, most), "made from the thresholds"
+    leaf = forest.apply(rows)
+    _check_leaves(forest, native, rows, leaf)
+    margin = forest.margin_of(leaf)
+    difference, tolerance = _check_margins(forest, native, rows, margin)
+    _check_predictions(forest, native, rows, margin)
+    return SelfCheck(n_rows(rows), source, difference, tolerance)
+
+
+def _check_leaves(forest: Forest, native: Native, rows: Any, leaf: NDArray[np.int32]) -> None:
+    if forest.native_id is None or not hasattr(native, "leaf_id"):
+        return
+    theirs = Router(forest, native).to_nodes(np.asarray(native.leaf_id(rows)))
+    if theirs.shape != leaf.shape:
+        raise _failed(forest, f"leaf ids of shape {leaf.shape}", f"{theirs.shape} from the framework")
+    if (theirs != leaf).any():
+        i, t = np.argwhere(theirs != leaf)[0]
+        raise _failed(forest, "the same leaf in every tree", f"{int((theirs != leaf).sum())} others, the first in row {i}, tree {t}")
+
+
+def _check_margins(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> tuple[float, float]:
+    theirs = np.asarray(native.margin(rows), dtype=np.float64).reshape(len(margin), -1)
+    if theirs.shape != margin.shape:
+        raise _failed(forest, f"margins of shape {margin.shape}", f"{theirs.shape} from the framework")
+    difference = np.abs(theirs - margin)
+    floor = _ULPS * float(np.abs(theirs).max(initial=1e-300))
+    if not (difference <= _RELATIVE * np.abs(theirs) + floor).all():
+        i = int(difference.max(axis=1).argmax())
+        raise _failed(forest, f"equal margins (within {_RELATIVE} relative and 10 float32 ulps)", f"{margin[i]} where the framework gives {theirs[i]} (row {i})")
+    return float(difference.max(initial=0.0)), floor + _RELATIVE * float(np.abs(theirs).max(initial=0.0))
+
+
+def _check_predictions(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> None:
+    ours, theirs = np.asarray(links.predict(forest, margin)), np.asarray(native.predict(rows))
+    if ours.shape != theirs.shape:
+        raise _failed(forest, f"predictions of shape {ours.shape}", f"{theirs.shape} from the framework")
+    if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc" and forest.classes is None:
+        scale = float(np.abs(theirs).max(initial=1e-300))
+        same = np.isclose(ours, theirs, rtol=1e-5, atol=_ULPS * scale)
+    else:
+        same = ours == theirs
+        if forest.n_outputs == 1 and forest.link != "hinge":  # a margin within rounding of the boundary may fall on either side
+            same = same | (np.abs(margin[:, 0] - (0.5 if forest.link == "probability" else 0.0)) <= _ULPS)
+    if not same.all():
+        i = int(np.argwhere(~same)[0, 0])
+        raise _failed(forest, "equal predictions", f"{ours[i]!r} where the framework gives {theirs[i]!r} (row {i})")
+
+
+def _failed(forest: Forest, expected: str, came: str) -> Exception:
+    return SelfCheckError.expected(
+        f"the converted {forest.framework} to give {expected}",
+        came,
+        "the model is not represented exactly and is refused; parameters changed after fitting, or data with another meaning of missing "
+        "values, are the usual causes; otherwise please report it with the model",
+    )
+
+
+def threshold_rows(forest: Forest, n: int, seed: int = 0) -> Any:
+    """Return n rows made of the forest's thresholds, their float neighbours, category codes and missing values.
+
+    A numpy array; or a pandas frame where columns hold category values.
+    """
+    rng = np.random.default_rng(seed)
+    dtype = forest.input_dtype
+    rows = rng.standard_normal((n, forest.n_features)).astype(dtype)
+    numerical = ~forest.is_leaf & ~forest.categorical
+    for j in range(forest.n_features):
+        thresholds = np.unique(forest.threshold[numerical & (forest.feature == j)])
+        thresholds = thresholds[np.isfinite(thresholds) & (np.abs(thresholds) < np.finfo(dtype).max)]
+        if len(thresholds):
+            drawn = rng.choice(thresholds, n).astype(dtype)
+            rows[:, j] = np.where(rng.random(n) < 0.5, drawn, np.nextafter(drawn, dtype.type(np.inf)))
+    known = dict(forest.inputs.categories)
+    for j in forest.inputs.categorical:
+        codes = forest.category[np.repeat(forest.feature == j, np.diff(forest.category_offset))]
+        top = len(known[j]) if j in known else int(codes.max(initial=0)) + 1
+        rows[:, j] = rng.integers(0, max(1, top), n)
+    if forest.inputs.nan == "route":
+        rows[rng.random(rows.shape) < 0.05] = np.nan if np.isnan(forest.inputs.missing_value) else forest.inputs.missing_value
+    return rows if not known and forest.feature_names is None else _frame(forest, rows, known)
+
+
+def _frame(forest: Forest, rows: NDArray[Any], known: dict[int, tuple[Any, ...]]) -> Any:
+    """Return the rows as a frame: frameworks that saw names warn about arrays, and category values need one."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return rows
+    names = forest.feature_names or tuple(str(j) for j in range(forest.n_features))
+    columns = {}
+    for j, name in enumerate(names):
+        if j in known:
+            codes = np.where(np.isnan(rows[:, j]), -1, rows[:, j]).astype(int)
+            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]))
+        else:
+            columns[name] = rows[:, j]
+    return pd.DataFrame(columns)
