@@ -73,7 +73,7 @@ class Plugins:
             self.register(point.load(), owner)
         except PluginError as error:
             self.broken[owner] = error
-        except Exception as error:  # noqa: BLE001 -- a third party's module may raise anything when it is imported
+        except Exception as error:
             self.broken[owner] = PluginError(
                 f"The plugin {owner} could not be loaded from {point.value!r}: {type(error).__name__}: {error}.\n\n"
                 f"Hint: repair or uninstall it; everything else works without it."
@@ -118,7 +118,9 @@ class Plugins:
             raise _unsupported(model, self)
         if not isinstance(forest, Forest):
             raise PluginError.expected(
-                "a treespec.ir.Forest from treespec_adapt", f"{type(forest).__qualname__} for a {_type_name(model)}", "the adapter plugin is at fault"
+                "a treespec.ir.Forest from treespec_adapt",
+                f"{type(forest).__qualname__} for a {_type_name(model)}",
+                "the adapter plugin is at fault",
             )
         return forest
 
@@ -147,8 +149,10 @@ class Plugins:
             owner = implementation.plugin_name
 
             def register(name: str, scheme: Callable[..., Any], owner: str = owner) -> None:
-                if not isinstance(name, str) or not name or not callable(scheme):
-                    raise PluginError.expected("a name and a callable", f"{name!r} and {scheme!r} from {owner}", f"fix the {KINDS[kind]} hook of {owner}")
+                if not (isinstance(name, str) and name and callable(scheme)):  # plugins are not type-checked
+                    raise PluginError.expected(
+                        "a name and a callable", f"{name!r} and {scheme!r} from {owner}", f"fix the {KINDS[kind]} hook of {owner}"
+                    )
                 if name in found:
                     raise PluginConflictError(
                         f"The {kind} {name!r} is registered by both {found[name].owner} and {owner}.\n\n"
@@ -177,7 +181,10 @@ class Plugins:
 
     def table(self) -> list[PluginInfo]:
         """Return everything that is registered, by kind and name; broken plugins come last."""
-        rows = [PluginInfo("adapter", i.plugin_name.rpartition(".")[2], i.plugin_name) for i in self._manager.hook.treespec_adapt.get_hookimpls()]
+        rows = [
+            PluginInfo("adapter", i.plugin_name.rpartition(".")[2], i.plugin_name)
+            for i in self._manager.hook.treespec_adapt.get_hookimpls()
+        ]
         for kind in KINDS:
             rows += [PluginInfo(kind, s.name, s.owner) for s in self.registry(kind).values()]
         rows += [PluginInfo("broken", str(error).split("\n", maxsplit=1)[0], owner) for owner, error in self.broken.items()]

@@ -57,8 +57,9 @@ class Router:
         if self._native is None:
             if self._treelite is None:
                 self._treelite = TreeliteRouter(self._forest)
-            return self._treelite.leaf_id(self._forest.encode(X))
-        self._forest.encode(take(X, slice(0, 1)))  # the errors of the input rule, before the framework sees the rows
+            leaf_id: NDArray[np.int32] = self._treelite.leaf_id(self._forest.encode(X))
+            return leaf_id
+        self._forest.encode(X)  # one cheap pass: the clear errors of the input rule, before the framework sees the rows
         return self.to_nodes(np.asarray(self._native.leaf_id(X)))
 
     def to_nodes(self, native_leaf: NDArray[Any]) -> NDArray[np.int32]:

@@ -42,7 +42,9 @@ def check_labels(y: Any, n: int, forest: Forest) -> NDArray[np.generic]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n:
-        raise DataMismatchError.expected(f"{n} labels (one for each row of X)", f"y of shape {labels.shape}", "pass the labels of the same rows")
+        raise DataMismatchError.expected(
+            f"{n} labels (one for each row of X)", f"y of shape {labels.shape}", "pass the labels of the same rows"
+        )
     if labels.dtype.kind == "f":
         bad = ~np.isfinite(labels)
     elif labels.dtype.kind == "O":
@@ -51,16 +53,22 @@ def check_labels(y: Any, n: int, forest: Forest) -> NDArray[np.generic]:
         bad = np.zeros(labels.shape, bool)
     if bad.any():
         raise DataMismatchError.expected(
-            "labels without missing or infinite values", f"{int(bad.sum())} such labels in y, the first in row {int(np.argwhere(bad.reshape(n, -1).any(axis=1))[0, 0])}", "drop those rows"
+            "labels without missing or infinite values",
+            f"{int(bad.sum())} such labels in y, the first in row {int(np.argwhere(bad.reshape(n, -1).any(axis=1))[0, 0])}",
+            "drop those rows",
         )
     if forest.task in ("regression", "ranking") and labels.dtype.kind not in "fiub":
-        raise DataMismatchError.expected("numbers as labels of a regression model", f"y of type {labels.dtype}", "pass the target that the model was fitted on")
+        raise DataMismatchError.expected(
+            "numbers as labels of a regression model", f"y of type {labels.dtype}", "pass the target that the model was fitted on"
+        )
     if forest.classes is not None and len(forest.classes) == 1 and labels.ndim == 1:
         known = set(forest.classes[0].tolist())
         unknown = [c for c in np.unique(labels).tolist() if c not in known]
         if unknown:
             raise DataMismatchError.expected(
-                f"labels among the model's classes {forest.classes[0].tolist()[:10]}", f"{unknown[:5]}", "pass the labels as the model was fitted on them, not encoded otherwise"
+                f"labels among the model's classes {forest.classes[0].tolist()[:10]}",
+                f"{unknown[:5]}",
+                "pass the labels as the model was fitted on them, not encoded otherwise",
             )
     return labels
 

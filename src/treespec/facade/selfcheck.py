@@ -90,7 +90,11 @@ def _check_margins(forest: Forest, native: Native, rows: Any, margin: NDArray[np
     floor = _ULPS * float(np.abs(theirs).max(initial=1e-300))
     if not (difference <= _RELATIVE * np.abs(theirs) + floor).all():
         i = int(difference.max(axis=1).argmax())
-        raise _failed(forest, f"equal margins (within {_RELATIVE} relative and 10 float32 ulps)", f"{margin[i]} where the framework gives {theirs[i]} (row {i})")
+        raise _failed(
+            forest,
+            f"equal margins (within {_RELATIVE} relative and 10 float32 ulps)",
+            f"{margin[i]} where the framework gives {theirs[i]} (row {i})",
+        )
     return float(difference.max(initial=0.0)), floor + _RELATIVE * float(np.abs(theirs).max(initial=0.0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import float64, int32
 from numpy.typing import NDArray
 
 from treespec.errors import DataNeededError, TreespecError
@@ -76,11 +76,11 @@ def wrap(model: object, X: Any = None, y: Any = None, *, sample_weight: Any = No
     if X is not None:
         check_some_rows(X)
         n = n_rows(X)
-        forest.encode(X[:1] if isinstance(X, np.ndarray) else X)  # the clear error first
+        forest.encode(X)  # the clear errors first
         labels = None if y is None else check_labels(y, n, forest)
         weight = check_weights(sample_weight, n)
     check = self_check(forest, native, X)
-    return Wrapped(forest, native, model, X, labels, weight, check)
+    return Wrapped(forest, native=native, model=model, X=X, y=labels, sample_weight=weight, check=check)
 
 
 class Wrapped:
@@ -97,11 +97,12 @@ class Wrapped:
     def __init__(
         self,
         forest: Forest,
+        *,
         native: Native | None,
         model: object,
         X: Any,
         y: NDArray[Any] | None,
-        sample_weight: NDArray[np.float64] | None,
+        sample_weight: NDArray[float64] | None,
         check: SelfCheck,
     ) -> None:
         self.forest = forest
@@ -123,7 +124,7 @@ class Wrapped:
 
     # ---- the model itself
 
-    def apply(self, X: Any) -> NDArray[np.int32]:
+    def apply(self, X: Any) -> NDArray[int32]:
         """Return the (n, n_trees) int32 node ids, in ``forest``, of the leaves that rows reach.
 
         One-to-one, tree by tree, with the framework's leaf ids (`Forest.native_id`). Routed by the framework where that is the
@@ -132,7 +133,7 @@ class Wrapped:
         check_some_rows(X)
         return self._router(X)
 
-    def margin(self, X: Any) -> NDArray[np.float64]:
+    def margin(self, X: Any) -> NDArray[float64]:
         """Return the raw margins, (n,) or (n, n_outputs): the framework's raw score, for forests the mean of leaf values."""
         return links.squeeze(self.forest.margin_of(self.apply(X)))
 
@@ -140,7 +141,7 @@ class Wrapped:
         """Return what the model's own ``predict`` returns."""
         return links.predict(self.forest, self.forest.margin_of(self.apply(X)))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+    def predict_proba(self, X: Any) -> NDArray[float64] | list[NDArray[float64]]:
         """Return what the model's own ``predict_proba`` returns; for raw boosters (n, 2) or (n, n_classes) probabilities."""
         return links.predict_proba(self.forest, self.forest.margin_of(self.apply(X)))
 
@@ -156,7 +157,9 @@ class Wrapped:
             If the model was wrapped without X.
         """
         if self._X is None:
-            raise DataNeededError.expected("a model wrapped with its training rows", "one wrapped without data", "use treespec.wrap(model, X, y)")
+            raise DataNeededError.expected(
+                "a model wrapped with its training rows", "one wrapped without data", "use treespec.wrap(model, X, y)"
+            )
         return RowData(self._X, self._y, self._sample_weight, self.apply(self._X), self.apply, self.margin, self._model)
 
     def smoother(self, name: str = "auto") -> Smoother:
@@ -292,4 +295,6 @@ class Wrapped:
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: the model itself and ``forest.to_bytes()`` are what to keep."""
-        raise TreespecError.expected("to save the forest or a student", "pickle of a Wrapped", "keep the model, w.forest.to_bytes(), or student.save(path)")
+        raise TreespecError.expected(
+            "to save the forest or a student", "pickle of a Wrapped", "keep the model, w.forest.to_bytes(), or student.save(path)"
+        )

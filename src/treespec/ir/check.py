@@ -58,7 +58,11 @@ def _require(good: Any, expected: str, came: str) -> None:
 
 def _check_shapes(f: Forest) -> None:
     n, t = f.n_nodes, f.n_trees
-    _require(t >= 0 and f.tree_offset.ndim == 1 and f.tree_offset[0] == 0 and f.tree_offset[-1] == n, "tree_offset from 0 to n_nodes", str(f.tree_offset[[0, -1]]))
+    _require(
+        t >= 0 and f.tree_offset.ndim == 1 and f.tree_offset[0] == 0 and f.tree_offset[-1] == n,
+        "tree_offset from 0 to n_nodes",
+        str(f.tree_offset[[0, -1]]),
+    )
     _require((np.diff(f.tree_offset) > 0).all(), "at least one node in every tree", "an empty tree")
     shapes: dict[str, tuple[int, ...]] = {
         "left": (n,), "right": (n,), "feature": (n,), "threshold": (n,), "default_left": (n,), "value": (n, f.n_outputs),
@@ -69,7 +73,9 @@ def _check_shapes(f: Forest) -> None:
         array = getattr(f, name)
         _require(array is None or array.shape == shape, f"{name} of shape {shape}", str(None if array is None else array.shape))
     _require(f.n_outputs >= 1, "at least one output", "none")
-    _require(f.feature_names is None or len(f.feature_names) == f.n_features, f"{f.n_features} feature names", str(len(f.feature_names or ())))
+    _require(
+        f.feature_names is None or len(f.feature_names) == f.n_features, f"{f.n_features} feature names", str(len(f.feature_names or ()))
+    )
     _require(f.link in LINKS, f"a link of {sorted(LINKS)}", repr(f.link))
     _require(f.aggregation in ("sum", "mean"), "aggregation 'sum' or 'mean'", repr(f.aggregation))
 
@@ -87,7 +93,11 @@ def _check_structure(f: Forest) -> None:
     times = np.bincount(children, minlength=f.n_nodes)
     is_root = node == f.tree_offset[:-1][tree]
     bad = np.flatnonzero(times != ~is_root)
-    _require(not len(bad), "every node but the roots to be a child exactly once", f"node {bad[0] if len(bad) else ''}, {times[bad[0]] if len(bad) else ''} times")
+    _require(
+        not len(bad),
+        "every node but the roots to be a child exactly once",
+        f"node {bad[0] if len(bad) else ''}, {times[bad[0]] if len(bad) else ''} times",
+    )
 
 
 def _check_splits(f: Forest) -> None:
@@ -98,11 +108,19 @@ def _check_splits(f: Forest) -> None:
     numerical = inner & ~f.categorical
     _require(not np.isnan(f.threshold[numerical]).any(), "a threshold at every numerical split", "NaN")
     width = np.diff(f.category_offset)
-    _require(f.category_offset[0] == 0 and (width >= 0).all() and f.category_offset[-1] == len(f.category), "category_offset in CSR form", "another")
+    _require(
+        f.category_offset[0] == 0 and (width >= 0).all() and f.category_offset[-1] == len(f.category),
+        "category_offset in CSR form",
+        "another",
+    )
     _require(not (width[~f.categorical] > 0).any(), "categories at categorical splits only", "categories elsewhere")
     _require(not len(f.category) or f.category.min() >= 0, "category codes of 0 and more", "a negative one")
     used = set(np.unique(f.feature[f.categorical]).tolist())
-    _require(used <= set(f.inputs.categorical), "columns split on categories to be listed in inputs.categorical", str(sorted(used - set(f.inputs.categorical))))
+    _require(
+        used <= set(f.inputs.categorical),
+        "columns split on categories to be listed in inputs.categorical",
+        str(sorted(used - set(f.inputs.categorical))),
+    )
 
 
 def _check_numbers(f: Forest) -> None:

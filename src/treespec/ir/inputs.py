@@ -101,7 +101,7 @@ class InputRule:
                 values[:, columns] = np.where(hit, 0.0, part)
         with np.errstate(over="ignore"):  # checked below
             cast = np.ascontiguousarray(values, dtype=self.dtype)
-        self._refuse(cast, values, table)
+        self._refuse(cast, table)
         return cast
 
     def _numbers(self, table: Table) -> NDArray[np.floating[Any]]:
@@ -133,7 +133,7 @@ class InputRule:
             return np.asarray(found, dtype=np.float64)[where]
         return np.array([np.nan if _is_missing(v) else code.get(_key(v), unknown) for v in values], dtype=np.float64)
 
-    def _refuse(self, cast: NDArray[Any], values: NDArray[Any], table: Table) -> None:
+    def _refuse(self, cast: NDArray[Any], table: Table) -> None:
         """Raise where the framework would refuse a value."""
         if self.nan == "refuse":
             bad = np.isnan(cast).any(axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,12 +63,14 @@ def predict_proba(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.flo
     """
     if forest.task not in ("binary", "multiclass", "multi-output") or forest.link in ("hinge", "identity"):
         raise UnsupportedModelError.expected(
-            "a classifier with probabilities", f"a model for {forest.task} with link {forest.link!r} ({forest.framework})", "use predict() or margin()"
+            "a classifier with probabilities",
+            f"a model for {forest.task} with link {forest.link!r} ({forest.framework})",
+            "use predict() or margin()",
         )
     p = apply_link(forest, margin)
     if forest.classes is not None and len(forest.classes) > 1:
         edges = np.cumsum([0, *(len(c) for c in forest.classes)])
-        return [p[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [p[:, a:b] for a, b in pairwise(edges)]
     return np.column_stack([1 - p[:, 0], p[:, 0]]) if p.shape[1] == 1 else p
 
 

@@ -90,7 +90,9 @@ def _check_head(data: bytes) -> int:
         raise _damaged("bytes that do not start as one")
     _, version, length, crc = _HEAD.unpack_from(data)
     if version != VERSION:
-        raise FileFormatError.expected(f"forest format version {VERSION}", f"version {version}", "read it with the treespec release that wrote it")
+        raise FileFormatError.expected(
+            f"forest format version {VERSION}", f"version {version}", "read it with the treespec release that wrote it"
+        )
     if length > len(data) - _HEAD.size:
         raise _damaged(f"{len(data)} bytes, which end inside the header")
     if zlib.crc32(data[_HEAD.size :]) != crc:
@@ -115,7 +117,9 @@ def _read_arrays(data: bytes, start: int, table: list[Any]) -> dict[str, Any]:
 
 
 def _damaged(came: str) -> TreespecError:
-    return FileFormatError.expected("a forest written by treespec", came, "the file is damaged or not a forest; write it again with Forest.to_bytes()")
+    return FileFormatError.expected(
+        "a forest written by treespec", came, "the file is damaged or not a forest; write it again with Forest.to_bytes()"
+    )
 
 
 def _rule_to_json(rule: InputRule) -> dict[str, Any]:
@@ -139,7 +143,9 @@ def _rule_from_json(plain: dict[str, Any]) -> InputRule:
 def _classes_to_json(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
     kind = classes.dtype.kind
     if kind not in "biufUO":
-        raise FileFormatError.expected("class labels that are numbers or text", f"labels of type {classes.dtype}", "encode the labels as numbers before training")
+        raise FileFormatError.expected(
+            "class labels that are numbers or text", f"labels of type {classes.dtype}", "encode the labels as numbers before training"
+        )
     return {"type": "O" if kind in "OU" else classes.dtype.newbyteorder("<").str, "labels": classes.tolist()}
 
 

@@ -90,7 +90,7 @@ def read_table(
 
 
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and not isinstance(X, (list, tuple))
+    return hasattr(type(X), "columns")  # asked of the type: a lazy frame would have to look at its data
 
 
 def _densify(X: Any, absent: str) -> NDArray[np.float64]:
@@ -107,7 +107,9 @@ def _of_array(X: Any, n_features: int) -> Table:
     try:
         array = np.asarray(X)
     except ValueError as error:
-        raise DataMismatchError.expected("a two-dimensional array or frame", f"rows of different lengths ({error})", "pass one row a sample") from None
+        raise DataMismatchError.expected(
+            "a two-dimensional array or frame", f"rows of different lengths ({error})", "pass one row a sample"
+        ) from None
     if array.ndim != 2:
         raise DataMismatchError.expected(
             f"a two-dimensional X of shape (n, {n_features})",
@@ -119,15 +121,24 @@ def _of_array(X: Any, n_features: int) -> Table:
         matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
         return Table(array.shape[0], n_features, matrix, (), None)
     if array.dtype.kind not in "OUS":
-        raise DataMismatchError.expected("numbers or categories", f"an array of type {array.dtype}", "convert dates and complex values to numbers as before training")
+        raise DataMismatchError.expected(
+            "numbers or categories", f"an array of type {array.dtype}", "convert dates and complex values to numbers as before training"
+        )
     return Table(array.shape[0], n_features, None, tuple(array[:, j].astype(object) for j in range(n_features)), None)
 
 
 def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> Table:
     import narwhals as nw
+    from narwhals.exceptions import DuplicateError
 
     try:
         frame = nw.from_native(X, eager_only=True)
+    except DuplicateError as error:
+        raise DataMismatchError.expected(
+            "a frame whose columns have different names",
+            f"the {' '.join(str(error).split(':', 1)[-1].split())}",
+            "rename or drop the duplicated columns",
+        ) from None
     except TypeError:
         raise DataMismatchError.expected(
             "an array, a sparse matrix or an eager data frame (pandas, polars, Arrow)",
@@ -169,10 +180,9 @@ def _check_width(came: int, n_features: int) -> None:
 
 
 def _check_names(names: list[str], feature_names: tuple[str, ...]) -> None:
-    duplicated = sorted({c for c in names if names.count(c) > 1} & set(feature_names))
     missing = [c for c in feature_names if c not in set(names)]
     extra = [c for c in names if c not in set(feature_names)]
-    for title, found in (("missing columns", missing), ("columns that the model does not know", extra), ("duplicated columns", duplicated)):
+    for title, found in (("missing columns", missing), ("columns that the model does not know", extra)):
         if found:
             shown = ", ".join(map(repr, found[:_LISTED])) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
             raise DataMismatchError.expected(

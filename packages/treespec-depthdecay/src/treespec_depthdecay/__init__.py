@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from treespec.hooks import NodeWeights, Register, RowData, hookimpl
 from treespec.ir import Forest
 from treespec.ir.stats import depth
