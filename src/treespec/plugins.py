@@ -7,7 +7,6 @@ aside with its error (`Plugins.broken`), and the rest works.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -148,8 +147,8 @@ class Plugins:
         for implementation in getattr(self._manager.hook, KINDS[kind]).get_hookimpls():
             owner = implementation.plugin_name
 
-            def register(name: str, scheme: Callable[..., Any], owner: str = owner) -> None:
-                if not (isinstance(name, str) and name and callable(scheme)):  # plugins are not type-checked
+            def register(name: Any, scheme: Any, owner: str = owner) -> None:
+                if not (isinstance(name, str) and name and callable(scheme)):
                     raise PluginError.expected(
                         "a name and a callable", f"{name!r} and {scheme!r} from {owner}", f"fix the {KINDS[kind]} hook of {owner}"
                     )
