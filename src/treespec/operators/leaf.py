@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class LeafIncidence(Operator):
         for t in range(len(local)):
             np.subtract(index[:, t], low[t], out=local[t], casting="unsafe")
         self._local, self._low, self._width = frozen(local), frozen(low), frozen(width)
+        self._entry: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, forest: Forest, leaf_id: NDArray[np.integer[Any]]) -> LeafIncidence:
@@ -74,6 +76,30 @@ class LeafIncidence(Operator):
                 "pass forest.apply(X)",
             )
         return cls(index, forest.n_leaves)
+
+    def with_entries(self, entry: NDArray[Any]) -> LeafIncidence:
+        """Return the matrix with ``entry[i, t]`` (n, n_trees) in place of the one of row i in tree t; shares the leaf table.
+
+        ``entry`` (n,) counts the same in all trees and takes no more memory than that; bootstrap counts are kept in their own type.
+        """
+        array = np.asarray(entry)
+        shape = self._local.shape
+        if array.shape not in (shape[::-1], shape[1:]):
+            raise DataMismatchError.expected(f"entries of shape {shape[::-1]}", f"{array.shape}", "give one number a row and tree")
+        new = copy(self)
+        new._entry = np.broadcast_to(array.copy(), shape) if array.ndim == 1 else frozen(np.array(array.T, order="C"))
+        return new
+
+    def select(self, trees: NDArray[np.integer[Any]]) -> LeafIncidence:
+        """Return the incidence of some trees only, over the same leaves."""
+        new = copy(self)
+        new._local, new._low, new._width = self._local[trees], self._low[trees], self._width[trees]
+        new._entry = None if self._entry is None else self._entry[trees]
+        return new
+
+    def entries(self) -> NDArray[Any] | None:
+        """Return the (n_trees, n) entries, or None where all are one."""
+        return self._entry
 
     @property
     def n_trees(self) -> int:
@@ -101,8 +127,11 @@ class LeafIncidence(Operator):
         for start in range(0, len(out), _ROWS):
             block = out[start : start + _ROWS]
             part = buffer[: len(block)]
-            for table, local in zip(tables, self._local[:, start : start + _ROWS], strict=True):
-                np.take(table, local, axis=0, out=part, mode="clip")  # "clip" writes to out without a copy; ids are in range
+            rows = slice(start, start + _ROWS)
+            for t, table in enumerate(tables):
+                np.take(table, self._local[t, rows], axis=0, out=part, mode="clip")  # "clip" writes to out without a copy; ids are in range
+                if self._entry is not None:
+                    part *= self._entry[t, rows, None]
                 block += part
         return out
 
@@ -110,30 +139,32 @@ class LeafIncidence(Operator):
         out = np.zeros((self.shape[1], U.shape[1]))
         for t in range(self.n_trees):
             low, width, local = self.tree(t)
-            out[low : low + width] += sum_by_leaf(local, U, width)
+            out[low : low + width] += sum_by_leaf(local, U, width, None if self._entry is None else self._entry[t])
         return out
 
     def to_sparse(self) -> csr_array:
         """Return Z as a CSR array: 12 bytes an entry, n * n_trees entries."""
         n, n_trees = self.shape[0], self.n_trees
         index = self.leaf_index().astype(np.int32 if max(self.shape[1], n * n_trees) < 2**31 else np.int64)
-        return csr_array((np.ones(n * n_trees), index.ravel(), np.arange(n + 1, dtype=index.dtype) * n_trees), shape=self.shape)
+        data = np.ones(n * n_trees) if self._entry is None else self._entry.T.astype(np.float64).ravel()
+        return csr_array((data, index.ravel(), np.arange(n + 1, dtype=index.dtype) * n_trees), shape=self.shape)
 
     def counts(self, weight: NDArray[Any] | None = None) -> Array:
-        """Return (n_leaves,) rows in each leaf, or the sum of their ``weight`` (n,)."""
+        """Return (n_leaves,) rows in each leaf (times their entries), or the sum of their ``weight`` (n,)."""
         return self.rmatvec(np.ones(self.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64))
 
 
-def sum_by_leaf(local: NDArray[np.unsignedinteger[Any]], U: Array, width: int) -> Array:
-    """Return (width, k) sums of the rows of U (n, k) that share a value of ``local`` (n,)."""
+def sum_by_leaf(local: NDArray[np.unsignedinteger[Any]], U: Array, width: int, weight: NDArray[Any] | None = None) -> Array:
+    """Return (width, k) sums of the rows of U (n, k), times their ``weight`` (n,), that share a value of ``local`` (n,)."""
     if U.shape[1] <= _FEW_COLUMNS:
         out = np.empty((width, U.shape[1]))
         for j in range(U.shape[1]):
-            out[:, j] = np.bincount(local, U[:, j], minlength=width)
+            out[:, j] = np.bincount(local, U[:, j] if weight is None else weight * U[:, j], minlength=width)
         return out
     n = len(local)
-    one_hot = csr_array((np.ones(n), local.astype(np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, width))
-    return np.asarray(one_hot.T @ U)
+    entry = np.ones(n) if weight is None else weight.astype(np.float64)
+    leaf_of = csr_array((entry, local.astype(np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, width))
+    return np.asarray(leaf_of.T @ U)
 
 
 def _ids(ids: NDArray[np.integer[Any]], n: int, what: str, hint: str) -> NDArray[np.integer[Any]]:

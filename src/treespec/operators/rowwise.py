@@ -1,0 +1,59 @@
+"""Sparse rows of an operator: the largest weights of each row, found block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+_ENTRIES = 1 << 22  # numbers held at a time: 32 MB
+
+
+def largest(rows: Callable[[slice], csr_array | NDArray[np.float64]], shape: tuple[int, int], top: int | None) -> csr_array:
+    """Return a (m, n) CSR array with the ``top`` entries of largest magnitude of each row (all that are not zero for None).
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(slice)`` returns these rows, sparse or dense.
+    shape : (m, n)
+    top : int or None
+        Ties go to the lower column.
+
+    Notes
+    -----
+    Working memory is 2 ** 22 entries whatever m and n are; the result holds m * top entries.
+    """
+    m, n = shape
+    step = max(1, _ENTRIES // max(1, n))
+    blocks = [_keep(csr_array(rows(slice(start, min(start + step, m)))), top) for start in range(0, m, step)]
+    return csr_array(vstack(blocks, format="csr")) if blocks else csr_array(shape, dtype=np.float64)
+
+
+def _keep(block: csr_array, top: int | None) -> csr_array:
+    block.sum_duplicates()
+    block.eliminate_zeros()
+    if top is None:
+        return block
+    kept: list[NDArray[Any]] = []
+    for start, stop in zip(block.indptr[:-1], block.indptr[1:], strict=True):
+        order = np.argsort(-np.abs(block.data[start:stop]), kind="stable")[:top]
+        kept.append(start + np.sort(order))
+    index = np.concatenate(kept) if kept else np.empty(0, np.int64)
+    indptr = np.cumsum([0, *map(len, kept)])
+    return csr_array((block.data[index], block.indices[index], indptr), shape=block.shape)
+
+
+def largest_of_adjoint(adjoint: Callable[[NDArray[np.float64]], NDArray[np.float64]], shape: tuple[int, int], top: int | None) -> csr_array:
+    """Return `largest` for an operator that is known by ``adjoint(U) = A.T @ U``: one adjoint product a row, in blocks."""
+    m, _ = shape
+
+    def rows(block: slice) -> NDArray[np.float64]:
+        unit = np.zeros((m, block.stop - block.start))
+        unit[np.arange(block.start, block.stop), np.arange(block.stop - block.start)] = 1.0
+        return adjoint(unit).T
+
+    return largest(rows, shape, top)

@@ -1,0 +1,120 @@
+"""`LeafSmoother`: smoothers that average leaf means over trees, as a product of sparse leaf incidences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from treespec.errors import DataNeededError
+from treespec.operators import rowwise
+from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.leaf import LeafIncidence
+
+Router = Callable[[Any], LeafIncidence]
+
+
+class LeafProduct(Operator):
+    """The (m, n) operator ``left @ diag(scale) @ right.T`` of two leaf incidences over the same leaves.
+
+    Parameters
+    ----------
+    left : LeafIncidence (m, n_leaves)
+    scale : (n_leaves,) array
+    right : LeafIncidence (n, n_leaves)
+
+    Notes
+    -----
+    A product costs O((m + n) * n_trees * k) time and n_leaves * k numbers of memory.
+    """
+
+    def __init__(self, left: LeafIncidence, scale: NDArray[Any], right: LeafIncidence) -> None:
+        super().__init__((left.shape[0], right.shape[0]))
+        self.left, self.right = left, right
+        self.scale = frozen(np.array(scale, dtype=np.float64))
+
+    def _forward(self, V: Array) -> Array:
+        return self.left.matmat(self.scale[:, None] * self.right.rmatmat(V))
+
+    def _backward(self, U: Array) -> Array:
+        return self.right.matmat(self.scale[:, None] * self.left.rmatmat(U))
+
+    def to_dense(self) -> Array:
+        """Return the (m, n) matrix itself: O(m * n) memory."""
+        dense: Array = (self.left.to_sparse() @ diags_array(self.scale) @ self.right.to_sparse().T).toarray()
+        return dense
+
+    def largest(self, top: int | None = None) -> csr_array:
+        """Return the ``top`` weights of largest magnitude of each row (None: all that are not zero) as an (m, n) CSR array.
+
+        Notes
+        -----
+        Costs the number of training rows that share a leaf with each row, summed over trees; memory is that of `to_sparse` of both
+        incidences and a block of rows.
+        """
+        left = self.left.to_sparse()
+        right = csr_array((self.right.to_sparse() @ diags_array(self.scale)).T)
+        return rowwise.largest(lambda rows: left[rows] @ right, self.shape, top)
+
+
+class LeafSmoother(LeafProduct):
+    """A smoother (n, n) over the training rows, with its extension to new rows.
+
+    Parameters
+    ----------
+    left, right : LeafIncidence (n, n_leaves)
+        The same leaf table with different entries: how trees count for a row that is predicted, and how a training row counts in a leaf.
+    scale : (n_leaves,) array
+        What a leaf's sum is multiplied by.
+    route : callable or None
+        ``route(X_new)`` returns the incidence of new rows.
+    exactness : float
+        max |replay - native| / sd on the training rows; NaN where there is nothing to compare with.
+    """
+
+    def __init__(
+        self,
+        left: LeafIncidence,
+        scale: NDArray[Any],
+        right: LeafIncidence,
+        *,
+        route: Router | None = None,
+        exactness: float = float("nan"),
+    ) -> None:
+        super().__init__(left, scale, right)
+        self.route = route
+        self.exactness = float(exactness)
+
+    def cross(self, X_new: Any) -> LeafProduct:
+        """Return the (m, n) operator that predicts the rows of ``X_new`` from training labels."""
+        if self.route is None:
+            raise DataNeededError.expected(
+                "a smoother that can route new rows", "one built from leaf ids alone", "use cross_leaves(leaf_id), or build it from RowData"
+            )
+        return self.cross_incidence(self.route(X_new))
+
+    def cross_incidence(self, Z_new: LeafIncidence) -> LeafProduct:
+        """Return the (m, n) operator for new rows given by their leaf incidence."""
+        return LeafProduct(Z_new, self.scale, self.right)
+
+    def cross_leaves(self, leaf_index_new: NDArray[np.integer[Any]]) -> LeafProduct:
+        """Return the (m, n) operator for new rows given by their leaf ordinals (m, n_trees)."""
+        return self.cross_incidence(LeafIncidence(leaf_index_new, self.left.shape[1]))
+
+    def diagonal(self) -> Array:
+        """Return the (n,) diagonal: what each row's own label contributes to its fitted value. O(n * n_trees)."""
+        left, right = self.left.entries(), self.right.entries()
+        both = right if left is None else left if right is None else left * right
+        entries = self.left if both is None else self.left.with_entries(both.T)
+        return entries.matvec(self.scale)
+
+    def trace(self) -> float:
+        """Return the trace, exactly: the effective degrees of freedom. O(n * n_trees)."""
+        return float(self.diagonal().sum())
+
+    def weights(self, X_new: Any, top: int | None = None) -> csr_array:
+        """Return the (m, n) sparse weights of the training rows in each prediction, the ``top`` largest or all that are not zero."""
+        return self.cross(X_new).largest(top)
