@@ -116,8 +116,9 @@ def main() -> None:
         "seconds",
     ]
     notes = (
-        f"R2 for regression, accuracy for classes, on 20 percent of the rows that neither model was fitted on; {options.seeds} seeds, mean and standard "
-        "error. *reached*: student minus base is at least the published SCATE minus its base, within one combined standard error."
+        f"R2 for regression, accuracy for classes, on 20 percent of the rows that neither model was fitted on; {options.seeds} seeds, "
+        "mean and standard error. *reached*: student minus base is at least the published SCATE minus its base, within one combined "
+        "standard error."
     )
     print()
     publish(options.name or "distill", f"Students at {options.budget}", columns, rows, notes, write=options.name is not None)

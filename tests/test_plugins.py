@@ -73,7 +73,7 @@ def test_a_builtin_name_cannot_be_taken(plugins):
 
 
 def test_an_unknown_name_lists_what_there_is(plugins):
-    with pytest.raises(UnknownNameError, match="'uniform'.*but got 'unifrom'"):
+    with pytest.raises(UnknownNameError, match=r"'uniform'.*but got 'unifrom'"):
         plugins.scheme("node-weights", "unifrom")
 
 
