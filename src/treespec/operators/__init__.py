@@ -4,6 +4,10 @@ All are immutable ``scipy.sparse.linalg.LinearOperator``s: a product costs one p
 matrix exists only where it is asked for by name (``to_dense``).
 """
 
+from treespec.operators.bagging import in_bag, oob
+from treespec.operators.boosting import BoostingSmoother
+from treespec.operators.kernel import ForestKernel
 from treespec.operators.leaf import LeafIncidence
+from treespec.operators.spectrum import Spectrum, spectrum
 
-__all__ = ["LeafIncidence"]
+__all__ = ["BoostingSmoother", "ForestKernel", "LeafIncidence", "Spectrum", "in_bag", "oob", "spectrum"]

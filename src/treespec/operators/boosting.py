@@ -172,7 +172,7 @@ class BoostingSmoother(Operator):
     def weights(self, X_new: Any, top: int | None = None) -> csr_array:
         """Return the (m, n) sparse weights of the training rows in each prediction, with sign; one backward walk a new row, in blocks."""
         cross = self.cross(X_new)
-        return rowwise.largest_of_adjoint(cross.rmatmat, cross.shape, top)
+        return rowwise.largest(cross.row_blocks(), cross.shape, top)
 
     def to_dense(self) -> Array:
         """Return the (n, n) matrix itself: O(n * n) memory."""
@@ -197,6 +197,10 @@ class BoostingCross(Operator):
 
     def _backward(self, U: Array) -> Array:
         return self.smoother.leaf_values_adjoint(self.Z_new.rmatmat(U))
+
+    def row_blocks(self) -> rowwise.Rows:
+        """Return a function from a slice to these rows: one backward walk for all of them."""
+        return rowwise.rows_of_adjoint(self.rmatmat, self.shape[0])
 
     def to_dense(self) -> Array:
         """Return the (m, n) matrix itself."""

@@ -1,4 +1,4 @@
-"""Leading eigenpairs of a symmetric positive semi-definite operator: thick-restarted Lanczos with full reorthogonalisation."""
+"""Leading eigenpairs of a symmetric positive semi-definite operator: thick-restarted block Lanczos with full reorthogonalisation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from treespec.operators.base import Array
 
+_BLOCK = 4
 _BREAKDOWN = 1e-12
-_CHECK_EVERY = 10
-_BASIS_ENTRIES = 1 << 26  # 512 MB: the basis holds at most so many numbers before it is compressed (but at least twice the rank)
+_CANCELLED = 1e-2  # a vector that shrank so much within its block is made orthogonal to the whole basis again
+_LOOK = 5  # blocks between looks at the Ritz values, and of the second look
+_BASIS_ENTRIES = 1 << 26  # 512 MB: the basis is compressed when it holds so many numbers (but holds at least twice the rank)
 _MAX_PRODUCTS = 20_000
 
 
@@ -22,64 +24,118 @@ def leading_eigenpairs(
     Parameters
     ----------
     multiply : callable
-        ``multiply(v)`` returns the operator times v (n,).
+        ``multiply(V)`` returns the operator times V (n, k).
     n, rank : int
+        ``rank`` at most n / 4.
     random_state : int
-        Seed of the starting vector (and of fresh ones where an invariant space is exhausted), so that results repeat to the bit.
+        Seed of the starting block (and of fresh vectors where an invariant space is exhausted), so that results repeat to the bit.
     tolerance : float
         Pairs count as found when ``|A v - value v| <= tolerance * value`` (an eigenvalue is then within that distance), or at the
         rounding error of the largest value.
 
     Notes
     -----
-    One product a step, some two to six times ``rank`` of them; O(n * steps ** 2) for the reorthogonalisation. At most 512 MB.
+    A Krylov space holds one copy of a multiple eigenvalue for each vector of its block. Therefore, when all pairs are found, a fresh
+    block orthogonal to them looks for what was missed, until nothing changes.
+
+    Some four to eight times ``rank`` products; O(n * steps ** 2) for the reorthogonalisation. At most 512 MB.
     """
     rng = np.random.default_rng(random_state)
-    size = min(n, max(2 * rank + 20, min(10 * rank + 100, _BASIS_ENTRIES // n)))
-    basis = np.empty((size + 1, n))
-    projected = np.zeros((size + 1, size + 1))
-    basis[0] = _fresh(rng, basis[:0], n)
-    filled, products = 0, 0
+    basis = _Basis(n, rank, rng)
+    confirmed: tuple[Array, Array] | None = None
     while True:
-        while filled < size:
-            w = multiply(basis[filled])
-            products += 1
-            norm = _orthogonalise(w, basis[: filled + 1], projected[: filled + 1, filled])
-            projected[filled, : filled + 1] = projected[: filled + 1, filled]
-            filled += 1
-            exhausted = norm <= _BREAKDOWN * max(1e-300, float(np.abs(projected[:filled, :filled]).max()))
-            if filled < n:
-                basis[filled] = _fresh(rng, basis[:filled], n) if exhausted else w / norm
-            norm = 0.0 if exhausted else norm
-            if filled == size or (filled > rank and filled % _CHECK_EVERY == 0):
-                values, vectors = np.linalg.eigh(projected[:filled, :filled])
-                values, vectors = values[::-1], vectors[:, ::-1]
-                residual = norm * np.abs(vectors[-1, :rank])
-                floor = 4 * np.finfo(float).eps * np.sqrt(n) * abs(values[0])
-                if filled >= n or products >= _MAX_PRODUCTS or (residual <= np.maximum(tolerance * np.abs(values[:rank]), floor)).all():
-                    return values[:rank], basis[:filled].T @ vectors[:, :rank], residual
-        keep = min(size - 10, rank + (size - rank) // 3)
-        basis[:keep] = vectors[:, :keep].T @ basis[:size]
-        basis[keep] = basis[size]
-        projected[:] = 0.0
-        projected[np.arange(keep), np.arange(keep)] = values[:keep]
-        filled = keep
+        basis.expand(multiply)
+        if (basis.blocks % _LOOK or basis.filled < rank) and not basis.full:
+            continue
+        values, vectors, residual = basis.ritz(rank)
+        floor = 4 * np.finfo(float).eps * np.sqrt(n) * abs(values[0])
+        found = bool((residual <= np.maximum(tolerance * np.abs(values[:rank]), floor)).all())
+        same = confirmed is not None and np.allclose(values[:rank], confirmed[0], rtol=tolerance, atol=10 * floor)
+        if (found and same) or basis.products >= _MAX_PRODUCTS:
+            return values[:rank], basis.combine(vectors[:, :rank]), residual if confirmed is None else np.hypot(residual, confirmed[1])
+        if found:
+            confirmed = values[:rank].copy(), residual
+            basis.restart(values, vectors, rank, fresh=True)
+        elif basis.full:
+            basis.restart(values, vectors, rank + (basis.size - rank) // 3, fresh=False)
 
 
-def _orthogonalise(w: Array, basis: Array, coefficient: Array) -> float:
-    """Remove the basis from w in place (twice is enough), write the coefficients, and return the norm that is left."""
-    first = basis @ w
-    w -= first @ basis
-    second = basis @ w
-    w -= second @ basis
-    coefficient[:] = first + second
-    return float(np.linalg.norm(w))
+class _Basis:
+    """An orthonormal basis (rows), the operator projected on it, and the block that continues it."""
 
+    def __init__(self, n: int, rank: int, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self.size = min(n - n % _BLOCK, max(2 * rank + 12 * _BLOCK, min(10 * rank + 100, _BASIS_ENTRIES // n)) // _BLOCK * _BLOCK)
+        self._rows = np.empty((self.size + _BLOCK, n))
+        self._projected = np.zeros((self.size, self.size))
+        self._coupling = np.zeros((_BLOCK, _BLOCK))
+        self.filled = 0
+        self.products = self.blocks = 0
+        self._append(np.zeros((n, _BLOCK)), 0, scale=1.0)
 
-def _fresh(rng: np.random.Generator, basis: Array, n: int) -> Array:
-    """Return a random unit vector orthogonal to the basis."""
-    w = rng.standard_normal(n)
-    for _ in range(2):
-        w -= (basis @ w) @ basis
-        w /= np.linalg.norm(w)
-    return w
+    @property
+    def full(self) -> bool:
+        """Whether the basis must be compressed before it can grow."""
+        return self.filled + _BLOCK > self.size
+
+    def expand(self, multiply: Callable[[Array], Array]) -> None:
+        """Multiply the current block, project, and orthogonalise what comes out into the next block."""
+        old, new = self.filled, self.filled + _BLOCK
+        W = multiply(np.ascontiguousarray(self._rows[old:new].T))
+        basis = self._rows[:new]
+        coefficient = basis @ W
+        W -= basis.T @ coefficient
+        again = basis @ W  # twice is enough
+        W -= basis.T @ again
+        coefficient += again
+        self._projected[:new, old:new] = coefficient
+        self._projected[old:new, :new] = coefficient.T
+        self.filled = new
+        self.products += _BLOCK
+        self.blocks += 1
+        self._append(W, new, scale=float(np.abs(coefficient).max()))
+
+    def _append(self, W: Array, start: int, *, scale: float) -> None:
+        """Write the columns of W, made orthonormal, as the next block; where nothing is left of one, a fresh random vector."""
+        self._coupling[:] = 0.0
+        for j in range(_BLOCK):
+            w, block = W[:, j].copy(), self._rows[start : start + j]
+            before = float(np.linalg.norm(w))
+            for _ in range(2):
+                inner = block @ w
+                w -= inner @ block
+                self._coupling[:j, j] += inner
+            norm = float(np.linalg.norm(w))
+            if norm <= _BREAKDOWN * scale:
+                norm = 0.0
+                w = self._rng.standard_normal(len(w))
+            self._coupling[j, j] = norm
+            if norm <= _CANCELLED * before:
+                basis = self._rows[: start + j]
+                for _ in range(2):
+                    w -= (basis @ w) @ basis
+                norm = float(np.linalg.norm(w))
+            self._rows[start + j] = w / norm
+
+    def ritz(self, rank: int) -> tuple[Array, Array, Array]:
+        """Return all Ritz values (descending), their vectors in the basis, and the residual norms of the first ``rank``."""
+        values, vectors = np.linalg.eigh(self._projected[: self.filled, : self.filled])
+        values, vectors = values[::-1], vectors[:, ::-1]
+        return values, vectors, np.linalg.norm(self._coupling @ vectors[-_BLOCK:, :rank], axis=0)
+
+    def combine(self, vectors: Array) -> Array:
+        """Return (n, k) vectors from their coordinates in the basis."""
+        return self._rows[: self.filled].T @ vectors
+
+    def restart(self, values: Array, vectors: Array, keep: int, *, fresh: bool) -> None:
+        """Keep the first Ritz vectors and continue from the current block, or from a fresh random one."""
+        keep -= keep % -_BLOCK
+        following = self._rows[self.filled : self.filled + _BLOCK].copy()
+        self._rows[:keep] = vectors[:, :keep].T @ self._rows[: self.filled]
+        self._projected[:] = 0.0
+        self._projected[np.arange(keep), np.arange(keep)] = values[:keep]
+        self.filled, self.blocks = keep, 0
+        if fresh:
+            self._append(np.zeros((self._rows.shape[1], _BLOCK)), keep, scale=1.0)
+        else:
+            self._rows[keep : keep + _BLOCK] = following

@@ -15,7 +15,8 @@ from treespec.operators.base import Array, Operator, frozen
 if TYPE_CHECKING:
     from treespec.ir import Forest
 
-_ROWS = 4096  # rows gathered at a time: the result block stays in cache while the trees pass over it
+_GATHERED = 1 << 18  # numbers gathered at a time: the block of results stays in cache while the trees pass over it
+_SCATTERED = 1 << 19  # numbers scattered at a time
 _FEW_COLUMNS = 2  # up to here one bincount a column beats a sparse product
 
 
@@ -122,12 +123,13 @@ class LeafIncidence(Operator):
 
     def _forward(self, V: Array) -> Array:
         out = np.zeros((self.shape[0], V.shape[1]))
-        buffer = np.empty((min(_ROWS, len(out)), V.shape[1]))
+        step = max(1024, _GATHERED // max(1, V.shape[1]))
+        buffer = np.empty((min(step, len(out)), V.shape[1]))
         tables = [V[a : a + w] for a, w in zip(self._low, self._width, strict=True)]
-        for start in range(0, len(out), _ROWS):
-            block = out[start : start + _ROWS]
+        for start in range(0, len(out), step):
+            block = out[start : start + step]
             part = buffer[: len(block)]
-            rows = slice(start, start + _ROWS)
+            rows = slice(start, start + step)
             for t, table in enumerate(tables):
                 np.take(table, self._local[t, rows], axis=0, out=part, mode="clip")  # "clip" writes to out without a copy; ids are in range
                 if self._entry is not None:
@@ -137,9 +139,12 @@ class LeafIncidence(Operator):
 
     def _backward(self, U: Array) -> Array:
         out = np.zeros((self.shape[1], U.shape[1]))
-        for t in range(self.n_trees):
-            low, width, local = self.tree(t)
-            out[low : low + width] += sum_by_leaf(local, U, width, None if self._entry is None else self._entry[t])
+        group = 1 if U.shape[1] <= _FEW_COLUMNS else max(1, _SCATTERED // max(1, U.size))  # few trees at a time: their leaves stay in cache
+        for start in range(0, self.n_trees, group):
+            trees = slice(start, start + group)
+            low, end = int(self._low[trees].min()), int((self._low[trees] + self._width[trees]).max())
+            local = self._local[trees] if group == 1 else self._local[trees] + (self._low[trees, None] - low)
+            out[low:end] += sum_by_leaf(local, U, end - low, None if self._entry is None else self._entry[trees])
         return out
 
     def to_sparse(self) -> csr_array:
@@ -154,16 +159,21 @@ class LeafIncidence(Operator):
         return self.rmatvec(np.ones(self.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64))
 
 
-def sum_by_leaf(local: NDArray[np.unsignedinteger[Any]], U: Array, width: int, weight: NDArray[Any] | None = None) -> Array:
-    """Return (width, k) sums of the rows of U (n, k), times their ``weight`` (n,), that share a value of ``local`` (n,)."""
-    if U.shape[1] <= _FEW_COLUMNS:
+def sum_by_leaf(local: NDArray[np.integer[Any]], U: Array, width: int, weight: NDArray[Any] | None = None) -> Array:
+    """Return (width, k) sums over trees of the rows of U (n, k), times their ``weight``, that share a value of ``local``.
+
+    ``local`` and ``weight`` are (n,) for one tree or (n_trees, n).
+    """
+    index = np.atleast_2d(local)
+    if U.shape[1] <= _FEW_COLUMNS and len(index) == 1:
         out = np.empty((width, U.shape[1]))
         for j in range(U.shape[1]):
-            out[:, j] = np.bincount(local, U[:, j] if weight is None else weight * U[:, j], minlength=width)
+            out[:, j] = np.bincount(index[0], U[:, j] if weight is None else np.ravel(weight) * U[:, j], minlength=width)
         return out
-    n = len(local)
-    entry = np.ones(n) if weight is None else weight.astype(np.float64)
-    leaf_of = csr_array((entry, local.astype(np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, width))
+    n_trees, n = index.shape
+    entry = np.ones(n * n_trees) if weight is None else np.atleast_2d(weight).T.astype(np.float64).ravel()
+    indptr = np.arange(0, n * n_trees + 1, n_trees, dtype=np.int32)
+    leaf_of = csr_array((entry, index.T.astype(np.int32, order="C").ravel(), indptr), shape=(n, width))
     return np.asarray(leaf_of.T @ U)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+Rows = Callable[[slice], csr_array | NDArray[np.float64]]
+
 _ENTRIES = 1 << 22  # numbers held at a time: 32 MB
 
 
-def largest(rows: Callable[[slice], csr_array | NDArray[np.float64]], shape: tuple[int, int], top: int | None) -> csr_array:
+def largest(rows: Rows, shape: tuple[int, int], top: int | None) -> csr_array:
     """Return a (m, n) CSR array with the ``top`` entries of largest magnitude of each row (all that are not zero for None).
 
     Parameters
@@ -27,10 +29,20 @@ def largest(rows: Callable[[slice], csr_array | NDArray[np.float64]], shape: tup
     -----
     Working memory is 2 ** 22 entries whatever m and n are; the result holds m * top entries.
     """
+    kept = [_keep(csr_array(block), top) for block in _blocks(rows, shape)]
+    return csr_array(vstack(kept, format="csr")) if kept else csr_array(shape, dtype=np.float64)
+
+
+def squared_norm(rows: Rows, shape: tuple[int, int]) -> float:
+    """Return the squared Frobenius norm of the (m, n) array that ``rows`` gives, block by block."""
+    return sum(float((csr_array(block).data ** 2).sum()) for block in _blocks(rows, shape))
+
+
+def _blocks(rows: Rows, shape: tuple[int, int]) -> Iterator[csr_array | NDArray[np.float64]]:
     m, n = shape
     step = max(1, _ENTRIES // max(1, n))
-    blocks = [_keep(csr_array(rows(slice(start, min(start + step, m)))), top) for start in range(0, m, step)]
-    return csr_array(vstack(blocks, format="csr")) if blocks else csr_array(shape, dtype=np.float64)
+    for start in range(0, m, step):
+        yield rows(slice(start, min(start + step, m)))
 
 
 def _keep(block: csr_array, top: int | None) -> csr_array:
@@ -47,13 +59,12 @@ def _keep(block: csr_array, top: int | None) -> csr_array:
     return csr_array((block.data[index], block.indices[index], indptr), shape=block.shape)
 
 
-def largest_of_adjoint(adjoint: Callable[[NDArray[np.float64]], NDArray[np.float64]], shape: tuple[int, int], top: int | None) -> csr_array:
-    """Return `largest` for an operator that is known by ``adjoint(U) = A.T @ U``: one adjoint product a row, in blocks."""
-    m, _ = shape
+def rows_of_adjoint(adjoint: Callable[[NDArray[np.float64]], NDArray[np.float64]], m: int) -> Rows:
+    """Return the rows of an operator (m, n) that is known by ``adjoint(U) = A.T @ U``: one adjoint product a row."""
 
     def rows(block: slice) -> NDArray[np.float64]:
         unit = np.zeros((m, block.stop - block.start))
         unit[np.arange(block.start, block.stop), np.arange(block.stop - block.start)] = 1.0
         return adjoint(unit).T
 
-    return largest(rows, shape, top)
+    return rows

@@ -14,6 +14,8 @@ from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.leaf import LeafIncidence
 
+_LEAF_SUMS = 1 << 22
+
 Router = Callable[[Any], LeafIncidence]
 
 
@@ -28,7 +30,7 @@ class LeafProduct(Operator):
 
     Notes
     -----
-    A product costs O((m + n) * n_trees * k) time and n_leaves * k numbers of memory.
+    A product costs O((m + n) * n_trees * k) time and, beside the result, 64 MB or twice n_leaves numbers of memory.
     """
 
     def __init__(self, left: LeafIncidence, scale: NDArray[Any], right: LeafIncidence) -> None:
@@ -37,27 +39,36 @@ class LeafProduct(Operator):
         self.scale = frozen(np.array(scale, dtype=np.float64))
 
     def _forward(self, V: Array) -> Array:
-        return self.left.matmat(self.scale[:, None] * self.right.rmatmat(V))
+        return _by_columns(V, self.shape[0], len(self.scale), lambda v: self.left.matmat(self._scaled(self.right.rmatmat(v))))
 
     def _backward(self, U: Array) -> Array:
-        return self.right.matmat(self.scale[:, None] * self.left.rmatmat(U))
+        return _by_columns(U, self.shape[1], len(self.scale), lambda u: self.right.matmat(self._scaled(self.left.rmatmat(u))))
+
+    def _scaled(self, sums: Array) -> Array:
+        sums *= self.scale[:, None]
+        return sums
 
     def to_dense(self) -> Array:
         """Return the (m, n) matrix itself: O(m * n) memory."""
         dense: Array = (self.left.to_sparse() @ diags_array(self.scale) @ self.right.to_sparse().T).toarray()
         return dense
 
-    def largest(self, top: int | None = None) -> csr_array:
-        """Return the ``top`` weights of largest magnitude of each row (None: all that are not zero) as an (m, n) CSR array.
-
-        Notes
-        -----
-        Costs the number of training rows that share a leaf with each row, summed over trees; memory is that of `to_sparse` of both
-        incidences and a block of rows.
-        """
+    def row_blocks(self) -> rowwise.Rows:
+        """Return a function from a slice to these rows as a CSR array; holds `to_sparse` of both incidences."""
         left = self.left.to_sparse()
         right = csr_array((self.right.to_sparse() @ diags_array(self.scale)).T)
-        return rowwise.largest(lambda rows: left[rows] @ right, self.shape, top)
+        return lambda rows: left[rows] @ right
+
+
+def _by_columns(V: Array, n_rows: int, n_leaves: int, product: Callable[[Array], Array]) -> Array:
+    """Return ``product`` of V, taken over few enough columns at a time that their leaf sums fit in 32 MB."""
+    step = max(1, _LEAF_SUMS // max(1, n_leaves))
+    if step >= V.shape[1]:
+        return product(V)
+    out = np.empty((n_rows, V.shape[1]))
+    for start in range(0, V.shape[1], step):
+        out[:, start : start + step] = product(np.ascontiguousarray(V[:, start : start + step]))
+    return out
 
 
 class LeafSmoother(LeafProduct):
@@ -116,5 +127,12 @@ class LeafSmoother(LeafProduct):
         return float(self.diagonal().sum())
 
     def weights(self, X_new: Any, top: int | None = None) -> csr_array:
-        """Return the (m, n) sparse weights of the training rows in each prediction, the ``top`` largest or all that are not zero."""
-        return self.cross(X_new).largest(top)
+        """Return the (m, n) sparse weights of the training rows in each prediction, the ``top`` largest or all that are not zero.
+
+        Notes
+        -----
+        Costs the number of training rows that share a leaf with each new row, summed over trees; beside the result, memory is 12 bytes
+        for each row and tree, and a block of 2 ** 22 entries.
+        """
+        cross = self.cross(X_new)
+        return rowwise.largest(cross.row_blocks(), cross.shape, top)

@@ -1,0 +1,233 @@
+"""The spectrum of a smoother: leading directions, their extension to new rows, their decay, and the best that they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import DataMismatchError
+from treespec.operators import rowwise
+from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.kernel import ForestKernel
+from treespec.operators.lanczos import leading_eigenpairs
+
+_DENSE_ROWS = 800  # up to here a dense decomposition is faster than Lanczos
+_DECAY_RANKS = 100
+_FEWEST = 3  # values that a line is fitted to
+_NEGLIGIBLE = 1e-12  # of the largest value: no direction is extended from less
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The power law ``value = constant * rank ** -beta`` that fits a spectrum best (assumption C2 of the SCATE paper).
+
+    Attributes
+    ----------
+    beta : float
+        Minus the slope of log value on log rank; C2 asks for more than 1.
+    r2 : float
+        Share of the variance of log value that the line explains.
+    n_values : int
+        How many values were fitted: the positive ones of the first 100.
+    """
+
+    beta: float
+    r2: float
+    n_values: int
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """What a rank-P student could predict at best (the "Oracle Benchmark" of the SCATE paper).
+
+    Attributes
+    ----------
+    prediction : (m,) or (m, k) array
+        ``S_new right right.T y``: predictions through the best rank-P approximation of the cross smoother in these directions.
+    error : float
+        Frobenius norm of what the approximation leaves out of the (m, n) cross smoother.
+    relative_error : float
+        The same, divided by the norm of the cross smoother.
+    """
+
+    prediction: Array
+    error: float
+    relative_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The P leading directions of a smoother: ``S ~ left @ diag(values) @ right.T``.
+
+    Attributes
+    ----------
+    values : (P,) array
+        Descending: eigenvalues of a kernel, singular values of any other smoother.
+    left : (n, P) array
+        Directions in prediction space (the paper's psi or u).
+    right : (n, P) array
+        Directions in label space; equal to ``left`` for a kernel, times the row weights where it has any.
+    residual : float
+        The largest ``|S right - values left|`` (and of its transpose), divided by the largest value.
+    smoother : Smoother
+        What was decomposed.
+    """
+
+    values: Array
+    left: Array
+    right: Array
+    residual: float
+    smoother: Any = field(repr=False)
+
+    @property
+    def rank(self) -> int:
+        """Number of directions."""
+        return len(self.values)
+
+    def extend(self, X_new: Any) -> Array:
+        """Return the (m, P) directions at new rows (Nystrom): ``cross(X_new) @ right / values``; 0 where a value is negligible."""
+        return self.extend_with(self.smoother.cross(X_new))
+
+    def extend_with(self, cross: Operator) -> Array:
+        """Return `extend` for a cross smoother (m, n) that is already built."""
+        large = self.values > _NEGLIGIBLE * self.values.max(initial=0.0)
+        return np.divide(cross.matmat(self._onto), self.values, out=np.zeros((cross.shape[0], self.rank)), where=large)
+
+    def coefficients(self, y: NDArray[Any]) -> Array:
+        """Return ``values * right.T y``, (P,) or (P, k): ``left @`` it (or `extend` of new rows) predicts. The paper's c."""
+        c: Array = self.right.T @ np.asarray(y, dtype=np.float64)
+        return self.values[:, None] * c if c.ndim > 1 else self.values * c
+
+    def decay(self) -> Decay:
+        """Return the power law that fits the first 100 values best.
+
+        Raises
+        ------
+        DataMismatchError
+            If fewer than three values are positive.
+        """
+        top = self.values[:_DECAY_RANKS]
+        top = top[top > _NEGLIGIBLE * self.values.max(initial=0.0)]
+        if len(top) < _FEWEST:
+            raise DataMismatchError.expected("at least 3 positive values to fit", f"{len(top)}", "ask for spectrum(rank=100)")
+        x, z = np.log(np.arange(1, len(top) + 1)), np.log(top)
+        slope, intercept = np.polyfit(x, z, 1)
+        spread = float(((z - z.mean()) ** 2).sum())
+        left_over = float(((z - slope * x - intercept) ** 2).sum())
+        return Decay(float(-slope), 1.0 - left_over / spread if spread > 0 else 1.0, len(top))
+
+    def oracle(self, X_new: Any, y: NDArray[Any], rank: int | None = None) -> Oracle:
+        """Return what the first ``rank`` directions (None: all) can predict at new rows from training labels y.
+
+        Notes
+        -----
+        The least-squares W of ``W (right diag(values)).T = S_new`` is the Nystrom extension, so the approximation is
+        ``S_new right right.T``. The norm of S_new costs one pass over the weights of all new rows.
+        """
+        cross = self.smoother.cross(X_new)
+        onto, dual = self._onto[:, :rank], self.right[:, :rank]
+        reached = cross.matmat(onto)
+        prediction: Array = reached @ (dual.T @ np.asarray(y, dtype=np.float64))
+        total = rowwise.squared_norm(cross.row_blocks(), cross.shape)
+        rest = max(0.0, total - 2 * float((cross.matmat(dual) * reached).sum()) + float(((reached.T @ reached) * (dual.T @ dual)).sum()))
+        return Oracle(prediction, float(np.sqrt(rest)), float(np.sqrt(rest / total)) if total > 0 else 0.0)
+
+    @property
+    def _onto(self) -> Array:
+        """(n, P) what S turns into ``left * values``."""
+        return self.left if isinstance(self.smoother, ForestKernel) else self.right
+
+
+def spectrum(smoother: Any, rank: int = 50, random_state: int = 0, *, tolerance: float = 1e-6) -> Spectrum:
+    """Return the ``rank`` leading directions of a smoother.
+
+    Parameters
+    ----------
+    smoother : Smoother
+        A `ForestKernel` gives eigenpairs, any other smoother singular triples.
+    rank : int
+        At most n.
+    random_state : int
+        The result repeats to the bit.
+    tolerance : float
+        Largest ``|S v - value u|`` relative to the value that is accepted; what was reached is in ``residual``. An eigenvalue is within
+        that distance, and usually within its square.
+
+    Notes
+    -----
+    Dense up to 800 rows, and where ``rank`` is above a quarter of n. Otherwise block Lanczos:
+    some 4 to 8 times ``rank`` products, O(n * n_trees) each, and
+    at most 512 MB; no n-by-n matrix. Signs: the component of largest magnitude of each right direction is positive.
+
+    Examples
+    --------
+    >>> from treespec.operators import ForestKernel, LeafIncidence
+    >>> spectrum(ForestKernel(LeafIncidence([[0], [0], [1]], n_leaves=2)), rank=3).values.round(12)
+    array([1., 1., 0.])
+    """
+    n = smoother.shape[1]
+    if not 1 <= rank <= n:
+        raise DataMismatchError.expected(
+            f"a rank from 1 to {n} (the number of rows)", f"{rank}", f"ask for spectrum(rank={min(max(1, rank), n)})"
+        )
+    if isinstance(smoother, ForestKernel):
+        return _of_kernel(smoother, rank, random_state, tolerance)
+    return _of_smoother(smoother, rank, random_state, tolerance)
+
+
+def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: float) -> Spectrum:
+    """Eigenpairs of the symmetric form ``diag(sqrt w) Z D Z.T diag(sqrt w)``, which has the same eigenvalues."""
+    root = kernel.sqrt_weight[:, None]
+    safe = np.where(root > 0, root, 1.0)
+    values, vectors = _eigen(lambda V: root * kernel.matmat(V / safe), kernel.shape[0], rank, random_state, tolerance)
+    vectors = vectors * _sign(vectors)
+    left, right = vectors / safe, vectors * root
+    if (root == 0).any():  # a row without weight has no direction of its own: extend to it
+        left = np.divide(kernel.matmat(left), values, out=np.zeros_like(left), where=values > _NEGLIGIBLE * values[0])
+    residual = float(np.linalg.norm(root * (kernel.matmat(left) - left * values), axis=0).max() / (values[0] or 1.0))
+    return Spectrum(frozen(values), frozen(left), frozen(right), residual, kernel)
+
+
+def _of_smoother(smoother: Any, rank: int, random_state: int, tolerance: float) -> Spectrum:
+    """Singular triples: right directions from ``S.T S``, then a Rayleigh-Ritz step on S, which restores the digits that squaring costs."""
+    n = smoother.shape[0]
+    if _dense(n, rank):
+        left, values, vt = np.linalg.svd(smoother.matmat(np.eye(n)))
+        left, values, right = left[:, :rank].copy(), values[:rank].copy(), vt[:rank].T.copy()
+    else:
+        _, right, _ = leading_eigenpairs(
+            lambda V: smoother.rmatmat(smoother.matmat(V)), n, rank, random_state=random_state, tolerance=tolerance
+        )
+        basis, small = np.linalg.qr(smoother.matmat(right))
+        u, values, vt = np.linalg.svd(small)
+        left, right = basis @ u, right @ vt.T
+    sign = _sign(right)
+    left, right = left * sign, right * sign
+    forward = np.linalg.norm(smoother.matmat(right) - left * values, axis=0).max()
+    backward = np.linalg.norm(smoother.rmatmat(left) - right * values, axis=0).max()
+    return Spectrum(frozen(values), frozen(left), frozen(right), float(max(forward, backward) / (values[0] or 1.0)), smoother)
+
+
+def _dense(n: int, rank: int) -> bool:
+    return n <= _DENSE_ROWS or 4 * rank > n
+
+
+def _eigen(multiply: Callable[[Array], Array], n: int, rank: int, random_state: int, tolerance: float) -> tuple[Array, Array]:
+    """Return the leading eigenpairs of a symmetric operator; rounding below zero is zero."""
+    if _dense(n, rank):
+        dense = multiply(np.eye(n))
+        values, vectors = np.linalg.eigh((dense + dense.T) / 2)
+        values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank].copy()
+    else:
+        values, vectors, _ = leading_eigenpairs(multiply, n, rank, random_state=random_state, tolerance=tolerance)
+    return np.maximum(values, 0.0), vectors
+
+
+def _sign(vectors: Array) -> Array:
+    """Return the (P,) signs of the components of largest magnitude."""
+    top = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(top < 0, -1.0, 1.0)
