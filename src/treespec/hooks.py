@@ -81,7 +81,10 @@ class Scheme:
 
 
 class Native(Protocol):
-    """The framework's own way to route and predict, for speed and for the self-check; all ids and values exactly as it gives them."""
+    """The framework's own way to route and predict, for speed and for the self-check; all ids and values exactly as it gives them.
+
+    A framework that does not tell the leaves (scikit-learn's histogram boosting) lacks the method ``leaf_id``.
+    """
 
     def leaf_id(self, X: Any) -> NDArray[Any]:
         """Return the (n, n_trees) native leaf ids of rows as the user passed them, in the numbering of `Forest.native_id`."""

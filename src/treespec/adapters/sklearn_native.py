@@ -1,0 +1,82 @@
+"""scikit-learn's own routing and prediction: what the self-check compares with, and the fastest way through its trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.ir import Forest
+
+
+class HistNative:
+    """Prediction by an estimator that does not tell the leaves (histogram boosting): it has no ``leaf_id``.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    forest : Forest
+    """
+
+    def __init__(self, model: Any, forest: Forest) -> None:
+        self._model = model
+        self._names = forest.feature_names
+
+    def margin(self, X: Any) -> NDArray[Any]:
+        """Return the raw margins: (n,), or (n, n_classes)."""
+        raw = np.asarray(self._model._raw_predict(self._rows(X)))  # decision_function, which regressors lack
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return ``predict``."""
+        return np.asarray(self._model.predict(self._rows(X)))
+
+    def _rows(self, X: Any) -> Any:
+        """Return a frame's columns in the order of training, on which scikit-learn insists."""
+        if self._names is not None and hasattr(X, "columns") and tuple(map(str, X.columns)) != self._names:
+            return X[list(self._names)]
+        return X
+
+
+class BoostingNative(HistNative):
+    """Routing and prediction by a gradient-boosting estimator.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    forest : Forest
+    trees : sequence of sklearn.tree._tree.Tree
+        In the order of the forest.
+    """
+
+    def __init__(self, model: Any, forest: Forest, trees: Sequence[Any]) -> None:
+        super().__init__(model, forest)
+        self._forest = forest
+        self._trees = trees
+
+    def leaf_id(self, X: Any) -> NDArray[np.int32]:
+        """Return the (n, n_trees) ids that ``apply`` gives, routed by scikit-learn's trees, one after the other."""
+        rows = np.asarray(self._forest.encode(X))
+        out = np.empty((len(rows), len(self._trees)), np.int32)
+        for t, tree in enumerate(self._trees):
+            out[:, t] = tree.apply(rows)
+        return out
+
+    def margin(self, X: Any) -> NDArray[Any]:
+        """Return ``decision_function`` of a classifier, ``predict`` of a regressor."""
+        model, rows = self._model, self._rows(X)
+        return np.asarray(model.decision_function(rows) if hasattr(model, "decision_function") else model.predict(rows))
+
+
+class ForestNative(BoostingNative):
+    """Routing and prediction by a single tree or a bagged forest."""
+
+    def margin(self, X: Any) -> NDArray[Any]:
+        """Return ``predict_proba`` (of all targets side by side) of a classifier, ``predict`` of a regressor."""
+        model, rows = self._model, self._rows(X)
+        if not hasattr(model, "predict_proba"):
+            return np.asarray(model.predict(rows))
+        proba = model.predict_proba(rows)
+        return np.hstack(proba) if isinstance(proba, list) else np.asarray(proba)
