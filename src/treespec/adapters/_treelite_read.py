@@ -1,4 +1,4 @@
-"""Reads a Treelite model into flat arrays. With `_treelite_bytes`, all that treespec knows of Treelite's fields."""
+"""Reads a Treelite model into flat arrays. With `_treelite_fields` and `_treelite_bytes`, all that treespec knows of Treelite's fields."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters._reach import Reached, reachable
-from treespec.errors import UnsupportedModelError
+from treespec.adapters._treelite_fields import Fields, Trees, refused
 
 LESS, LESS_OR_EQUAL = 2, 3
-FLOAT32, FLOAT64 = 2, 3
 TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
 _EXACT_INTEGER = {"float32": 2**24, "float64": 2**31 - 1}  # category codes beyond are never matched
 
@@ -97,9 +96,9 @@ def structure_of(model: Any) -> TreeliteStructure:
     -----
     O(n_nodes) time and memory, plus some 0.1 ms a tree for Treelite's accessors.
     """
-    header = _Fields(model.get_header_accessor())
+    header = Fields(model.get_header_accessor())
     n_trees = int(header.number("num_tree"))
-    raw = _Trees([_Fields(model.get_tree_accessor(t)) for t in range(n_trees)])
+    raw = Trees([Fields(model.get_tree_accessor(t)) for t in range(n_trees)])
     reached = reachable(raw.column("cleft"), raw.column("cright"), raw.offset)
     source, leaf = reached.source, reached.left == -1
     dtype: Literal["float32", "float64"] = "float32" if raw.dtype("threshold") == np.float32 else "float64"
@@ -112,7 +111,7 @@ def structure_of(model: Any) -> TreeliteStructure:
     value = _values(raw, reached, columns, sum(n_classes), average)
     n_features = int(header.number("num_feature"))
     if (feature >= n_features).any() or (feature[~leaf] < 0).any():
-        raise _refused(f"split features below {n_features}", "another")
+        raise refused(f"split features below {n_features}", "another")
     return TreeliteStructure(
         tree_offset=reached.tree_offset, left=reached.left, right=reached.right, feature=feature,
         threshold=_thresholds(raw, source, ~leaf & ~categorical),
@@ -128,84 +127,21 @@ def structure_of(model: Any) -> TreeliteStructure:
     )  # fmt: skip
 
 
-class _Fields:
-    """Copies of the fields behind one of Treelite's accessors, which keeps the model alive."""
-
-    def __init__(self, accessor: Any) -> None:
-        self._accessor = accessor
-
-    def array(self, name: str) -> NDArray[Any]:
-        return np.array(self._accessor.get_field(name))
-
-    def number(self, name: str) -> float:
-        return float(self.array(name)[0])
-
-    def text(self, name: str) -> str:
-        value = self._accessor.get_field(name)
-        return value if isinstance(value, str) else ""
-
-
-class _Trees:
-    """The fields of all trees, one after the other."""
-
-    def __init__(self, trees: list[_Fields]) -> None:
-        self._trees = trees
-        self._column: dict[str, NDArray[Any]] = {}
-        self.parts = {"cleft": [t.array("cleft") for t in trees]}
-        self.offset = np.concatenate([[0], np.cumsum([len(a) for a in self.parts["cleft"]], dtype=np.int64)])
-
-    def dtype(self, name: str) -> np.dtype[Any]:
-        return self.column(name).dtype
-
-    def part(self, name: str) -> list[NDArray[Any]]:
-        if name not in self.parts:
-            self.parts[name] = [t.array(name) for t in self._trees]
-        return self.parts[name]
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a field that has an entry a node."""
-        if name not in self._column:
-            parts = self.part(name)
-            if [len(a) for a in parts] != np.diff(self.offset).tolist():
-                raise _refused(f"an entry of {name} at every node", "another number")
-            self._column[name] = np.concatenate(parts) if parts else np.empty(0)
-        return self._column[name]
-
-    def ranges(self, name: str, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the lists that nodes hold of field ``name``, in CSR form."""
-        parts = self.part(name)
-        shift = np.repeat(np.concatenate([[0], np.cumsum([len(a) for a in parts])])[:-1], np.diff(self.offset))[nodes]
-        end = np.repeat([len(a) for a in parts], np.diff(self.offset))[nodes]
-        first, last = (self.column(f"{name}_{side}")[nodes].astype(np.int64) for side in ("begin", "end"))
-        if ((first < 0) | (first > last) | (last > end)).any():
-            raise _refused(f"lists inside {name}", "one that runs over its end")
-        width = last - first
-        offset = np.concatenate([[0], np.cumsum(width)])
-        where = np.arange(offset[-1]) - np.repeat(offset[:-1], width) + np.repeat(first + shift, width)
-        return offset, (np.concatenate(parts) if parts else np.empty(0))[where]
-
-
-def _refused(expected: str, came: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        str(UnsupportedModelError.expected(expected, came, "the Treelite model is damaged or of a kind that treespec does not know"))
-    )
-
-
-def _thresholds(raw: _Trees, source: NDArray[np.int64], numerical: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _thresholds(raw: Trees, source: NDArray[np.int64], numerical: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the t of ``x <= t``: in the type of the model, ``x < t`` is ``x <= nextafter(t, -inf)``."""
     threshold, operator = raw.column("threshold")[source], raw.column("cmp")[source]
     known = (operator == LESS) | (operator == LESS_OR_EQUAL)
     if (numerical & ~known).any():
-        raise _refused("comparisons < or <=", f"operator {operator[numerical & ~known][0]}")
+        raise refused("comparisons < or <=", f"operator {operator[numerical & ~known][0]}")
     less = numerical & (operator == LESS)
     if np.isnan(threshold[numerical]).any() or np.isneginf(threshold[less]).any():
-        raise _refused("thresholds that some value is below", "NaN or < -inf")
+        raise refused("thresholds that some value is below", "NaN or < -inf")
     threshold[less] = np.nextafter(threshold[less], threshold.dtype.type(-np.inf))
     return np.where(numerical, threshold.astype(np.float64), np.nan)
 
 
 def _categories(
-    raw: _Trees, source: NDArray[np.int64], categorical: NDArray[np.bool_], dtype: str
+    raw: Trees, source: NDArray[np.int64], categorical: NDArray[np.bool_], dtype: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the category codes that nodes list, in CSR form, sorted within a node."""
     nodes = np.flatnonzero(categorical)
@@ -218,7 +154,7 @@ def _categories(
     return np.searchsorted(pair >> 32, np.arange(len(source) + 1)), (pair & 0xFFFFFFFF).astype(np.int32)
 
 
-def _outputs(header: _Fields, n_classes: tuple[int, ...]) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
+def _outputs(header: Fields, n_classes: tuple[int, ...]) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
     """Return, for each tree, the output it adds to (-1: several) and the columns that the entries of its leaves go to (-1: padding)."""
     most, start = max(n_classes), np.cumsum((0, *n_classes))
     column = np.full((len(n_classes), most), -1, np.int64)
@@ -226,12 +162,12 @@ def _outputs(header: _Fields, n_classes: tuple[int, ...]) -> tuple[NDArray[np.in
         column[k, :n] = np.arange(start[k], start[k + 1])
     target, cls = header.array("target_id"), header.array("class_id")
     if (target >= len(n_classes)).any() or (cls >= most).any():
-        raise _refused("outputs that exist", "a tree of another target or class")
+        raise refused("outputs that exist", "a tree of another target or class")
     columns = [column[(t if t >= 0 else slice(None)), (c if c >= 0 else slice(None))].reshape(-1) for t, c in zip(target, cls, strict=True)]
     return np.array([c[0] if len(c) == 1 else -1 for c in columns], np.int32), columns
 
 
-def _values(raw: _Trees, reached: Reached, columns: list[NDArray[np.int64]], n_outputs: int, average: bool) -> NDArray[np.float64]:
+def _values(raw: Trees, reached: Reached, columns: list[NDArray[np.int64]], n_outputs: int, average: bool) -> NDArray[np.float64]:
     """Return (n_nodes, n_outputs) leaf values; Treelite's mean is over the trees of an output, ours over all trees."""
     leaf = reached.left == -1
     value = np.full((len(leaf), n_outputs), np.nan)
@@ -241,7 +177,7 @@ def _values(raw: _Trees, reached: Reached, columns: list[NDArray[np.int64]], n_o
     source = reached.source
     n_listed = (raw.column("leaf_vector_end")[source] - raw.column("leaf_vector_begin")[source]).astype(np.int64)
     if (n_listed[leaf] != np.where(width == 1, n_listed, width)[leaf]).any() or (n_listed[leaf & (width == 1)] > 1).any():
-        raise _refused("a value for each output at every leaf", "another number")
+        raise refused("a value for each output at every leaf", "another number")
     scalar = np.flatnonzero(leaf & (n_listed == 0))
     first = np.array([c[0] for c in columns], np.int64)
     value[scalar, first[tree[scalar]]] = raw.column("leaf_value")[source[scalar]]
@@ -258,7 +194,7 @@ def _values(raw: _Trees, reached: Reached, columns: list[NDArray[np.int64]], n_o
     return value
 
 
-def _statistic(raw: _Trees, name: str, source: NDArray[np.int64], needed: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+def _statistic(raw: Trees, name: str, source: NDArray[np.int64], needed: NDArray[np.bool_]) -> NDArray[np.float64] | None:
     """Return a statistic as floats if every node that needs it has it, else None; 0 elsewhere."""
     present = np.concatenate([*raw.part(f"{name}_present"), np.empty(0, bool)]).astype(bool)
     if len(present) != raw.offset[-1] or not needed.any() or not present[source][needed].all():
@@ -266,8 +202,8 @@ def _statistic(raw: _Trees, name: str, source: NDArray[np.int64], needed: NDArra
     return np.where(needed, raw.column(name)[source], 0).astype(np.float64)
 
 
-def _base_score(header: _Fields, n_classes: tuple[int, ...]) -> NDArray[np.float64]:
+def _base_score(header: Fields, n_classes: tuple[int, ...]) -> NDArray[np.float64]:
     score = header.array("base_scores").astype(np.float64).reshape(len(n_classes), -1)
     if score.shape[1] != max(n_classes):
-        raise _refused("a base score for each output", f"shape {score.shape}")
+        raise refused("a base score for each output", f"shape {score.shape}")
     return np.concatenate([score[k, :n] for k, n in enumerate(n_classes)])
