@@ -110,7 +110,11 @@ class NodeWeights(Protocol):
 class Smoother(Protocol):
     """A linear map from training labels to fitted values, as an immutable ``scipy.sparse.linalg.LinearOperator`` (n, n)."""
 
-    shape: tuple[int, int]
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        ...
+
     exactness: float
 
     def matvec(self, x: NDArray[Any]) -> NDArray[Any]:
