@@ -18,7 +18,14 @@ from treespec.errors import ModelNotFittedError, PluginConflictError, PluginErro
 from treespec.hooks import ENTRY_POINT_GROUP, HookSpecs, Native, Scheme
 from treespec.ir import Forest
 
-BUILTIN: tuple[str, ...] = ()
+BUILTIN: tuple[str, ...] = (
+    "treespec.adapters.treelite",
+    "treespec.adapters.sklearn_trees",
+    "treespec.adapters.sklearn_boosting",
+    "treespec.adapters.sklearn_hist",
+    "treespec.adapters.xgboost",
+    "treespec.operators.smoothers",
+)
 """Modules of treespec that are plugins like any other."""
 
 KINDS = {
