@@ -134,4 +134,6 @@ def _check_numbers(f: Forest) -> None:
     if f.classes is not None and f.task != "outlier":
         columns = 1 if f.task == "binary" and f.n_outputs == 1 else f.n_outputs
         given = 1 if f.task == "binary" and f.n_outputs == 1 else sum(len(c) for c in f.classes)
+        if f.link == "sigmoid-each" and len(f.classes) > 1:  # several labels a row
+            given = len(f.classes) if all(len(c) == 2 for c in f.classes) else -1
         _require(given == columns, "a class for each output", f"{given} classes and {f.n_outputs} outputs")

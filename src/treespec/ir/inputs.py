@@ -44,8 +44,11 @@ class InputRule:
         Columns that hold categories.
     categories : tuple of (int, tuple) pairs
         For some of those columns, the value that each code 0, 1, ... stands for; columns not listed hold the codes themselves.
-    unknown_category : {"other", "missing"}
-        Whether a value outside ``categories`` is a category that no split lists, or is missing.
+    unknown_category : {"other", "missing", "refuse"}
+        Whether a value outside ``categories`` is a category that no split lists, is missing, or is an error (XGBoost).
+    numbers_are_codes : bool
+        Whether numbers in the columns of ``categories`` are codes already; else they are values like a frame's categories. (XGBoost
+        and LightGBM translate the categories of frames only.)
     negative_fraction_is_zero : bool
         Whether a code in (-1, 0) is category 0 (the C cast of LightGBM).
     """
@@ -58,7 +61,8 @@ class InputRule:
     absent: Literal["zero", "missing"] = "zero"
     categorical: tuple[int, ...] = ()
     categories: tuple[tuple[int, tuple[Category, ...]], ...] = ()
-    unknown_category: Literal["other", "missing"] = "other"
+    unknown_category: Literal["other", "missing", "refuse"] = "other"
+    numbers_are_codes: bool = False
     negative_fraction_is_zero: bool = False
 
     def encode(self, X: Any, n_features: int, feature_names: tuple[str, ...] | None = None) -> NDArray[np.floating[Any]]:
@@ -84,7 +88,9 @@ class InputRule:
         values = self._numbers(table)
         own = values is not table.matrix  # may be changed in place
         if not np.isnan(self.missing_value):
-            values = np.where(values == self.missing_value, np.nan, values)
+            dtype = np.dtype(self.dtype)
+            with np.errstate(over="ignore"):
+                values = np.where(values.astype(dtype) == dtype.type(self.missing_value), np.nan, values)
             own = True
         if self.zero != "keep":
             tiny = np.abs(values) <= ZERO_THRESHOLD
@@ -119,6 +125,8 @@ class InputRule:
 
     def _codes(self, values: NDArray[Any], categories: tuple[Category, ...], name: str) -> NDArray[np.float64]:
         """Return the code of each value: NaN where it is missing or (by the rule) unknown, else ``len(categories)``."""
+        if self.numbers_are_codes and values.dtype.kind in "fiub":
+            return values.astype(np.float64)
         unknown = np.nan if self.unknown_category == "missing" else float(len(categories))
         code = {_key(value): float(k) for k, value in enumerate(categories)}
         if values.dtype.kind in "fiub":
@@ -131,7 +139,14 @@ class InputRule:
             distinct, where = np.unique(values.astype(np.float64), return_inverse=True)
             found = [np.nan if np.isnan(v) else code.get(float(v), unknown) for v in distinct]
             return np.asarray(found, dtype=np.float64)[where]
-        return np.array([np.nan if _is_missing(v) else code.get(_key(v), unknown) for v in values], dtype=np.float64)
+        found = [np.nan if _is_missing(v) else code.get(_key(v), unknown) for v in values]
+        if self.unknown_category == "refuse" and unknown in found:
+            raise DataMismatchError.expected(
+                f"the {len(categories)} categories of training in column {name}",
+                f"{values[found.index(unknown)]!r} in row {found.index(unknown)}",
+                "the framework rejects such rows too; make unknown values missing",
+            )
+        return np.array(found, dtype=np.float64)
 
     def _refuse(self, cast: NDArray[Any], table: Table) -> None:
         """Raise where the framework would refuse a value."""

@@ -68,7 +68,7 @@ def predict_proba(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.flo
             "use predict() or margin()",
         )
     p = apply_link(forest, margin)
-    if forest.classes is not None and len(forest.classes) > 1:
+    if forest.classes is not None and len(forest.classes) > 1 and forest.link != "sigmoid-each":
         edges = np.cumsum([0, *(len(c) for c in forest.classes)])
         return [p[:, a:b] for a, b in pairwise(edges)]
     return np.column_stack([1 - p[:, 0], p[:, 0]]) if p.shape[1] == 1 else p
@@ -78,6 +78,9 @@ def predict(forest: Forest, margin: NDArray[np.float64]) -> NDArray[Any]:
     """Return the framework's ``predict`` from (n, n_outputs) margins."""
     if forest.classes is None:
         return squeeze(apply_link(forest, margin))
+    if len(forest.classes) > 1 and forest.link == "sigmoid-each":  # several labels a row: one probability each
+        p = apply_link(forest, margin)
+        return np.column_stack([c[(p[:, k] > 0.5).astype(int)] for k, c in enumerate(forest.classes)])
     if len(forest.classes) > 1:
         edges = np.cumsum([0, *(len(c) for c in forest.classes)])
         chosen = [c[margin[:, a:b].argmax(axis=1)] for c, a, b in zip(forest.classes, edges[:-1], edges[1:], strict=True)]
@@ -89,8 +92,8 @@ def predict(forest: Forest, margin: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _decision(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what the framework takes the argmax of: probabilities (which can tie where margins do not) for float32 links."""
-    return apply_link(forest, margin) if forest.sum_dtype == "float32" else margin
+    """Return what the framework takes the argmax of: probabilities, where they can tie although margins do not."""
+    return apply_link(forest, margin) if forest.sum_dtype == "float32" or forest.link == "sigmoid-each" else margin
 
 
 def _positive(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -147,6 +147,9 @@ def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) ->
         ) from None
     names = [str(c) for c in frame.columns]
     if feature_names is not None:
+        if not set(feature_names) <= set(names):  # LightGBM writes blanks in names as underscores
+            plain = [c.replace(" ", "_") for c in names]
+            names = plain if set(plain) == set(feature_names) and len(set(plain)) == len(names) else names
         _check_names(names, feature_names)
         order = [names.index(c) for c in feature_names]
     else:

@@ -1,0 +1,93 @@
+"""XGBoost's own routing and prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.adapters._match import is_a
+from treespec.ir import Forest
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class XgboostNative:
+    """Routing and prediction by a booster or a wrapper.
+
+    Parameters
+    ----------
+    model : Booster or XGBModel
+    booster : Booster
+    forest : Forest
+    n_rounds : int or None
+        Boosting rounds that are used; None for all.
+    """
+
+    def __init__(self, model: Any, booster: Any, forest: Forest, n_rounds: int | None) -> None:
+        self._model, self._booster, self._forest = model, booster, forest
+        self._range = (0, 0) if n_rounds is None else (0, n_rounds)
+        self._wrapped = is_a(model, "xgboost", "XGBModel")
+
+    def leaf_id(self, X: Any) -> NDArray[np.int32]:
+        """Return the (n, n_trees) node ids of ``pred_leaf``.
+
+        A DMatrix refuses infinities, which the wrappers' ``predict`` accepts: they are routed as the largest finite values, which no
+        threshold tells apart from them.
+        """
+        import xgboost
+
+        rows, missing = self._rows(X)
+        numbers = isinstance(rows, np.ndarray)
+        if numbers:
+            rows = self._finite(rows, missing)
+        named = {"feature_names": self._booster.feature_names, "feature_types": self._booster.feature_types} if numbers else {}
+        if hasattr(rows, "tocsr"):
+            named = {"feature_names": self._booster.feature_names}
+        data = xgboost.DMatrix(rows, missing=missing, enable_categorical=True, **named)
+        leaf = self._booster.predict(data, pred_leaf=True, iteration_range=self._range, validate_features=False)
+        return np.asarray(leaf).reshape(rows.shape[0], self._forest.n_trees).astype(np.int32)
+
+    def margin(self, X: Any) -> NDArray[Any]:
+        """Return ``predict(..., output_margin=True)``."""
+        rows, missing = self._rows(X)
+        return np.asarray(
+            self._booster.inplace_predict(
+                rows, iteration_range=self._range, predict_type="margin", missing=missing, validate_features=False
+            )
+        )
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return ``predict`` of the wrapper, or of the booster."""
+        rows, missing = self._rows(X)
+        if self._wrapped:
+            return np.asarray(self._model.predict(rows))
+        return np.asarray(self._booster.inplace_predict(rows, iteration_range=self._range, missing=missing, validate_features=False))
+
+    def _rows(self, X: Any) -> tuple[Any, float]:
+        """Return the rows in a form that XGBoost takes as they are (else encoded), and what means missing in them."""
+        from scipy.sparse import csr_matrix
+
+        forest = self._forest
+        missing = forest.inputs.missing_value
+        if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64):
+            return X, missing
+        if hasattr(X, "tocsr"):
+            return csr_matrix(X), missing  # XGBoost does not know sparse arrays
+        if is_a(X, "pandas", "DataFrame") and forest.feature_names is not None:
+            names = list(forest.feature_names)
+            kinds = [X[name].dtype for name in names]
+            known = dict(forest.inputs.categories)
+            if all((j in known) == (str(kind) == "category") and (j in known or kind.kind in "fiub") for j, kind in enumerate(kinds)):
+                return X[names], missing
+        rows = forest.encode(X)
+        return (rows if np.isnan(missing) else np.where(np.isnan(rows), np.float32(missing), rows)), missing
+
+    def _finite(self, rows: NDArray[Any], missing: float) -> NDArray[np.float32]:
+        with np.errstate(over="ignore"):
+            cast = rows.astype(np.float32)
+        beyond = np.isinf(cast)
+        if not beyond.any() or np.isinf(missing):
+            return cast
+        return np.where(beyond, np.copysign(np.float32(_LARGEST), cast), cast)
