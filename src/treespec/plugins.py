@@ -24,6 +24,8 @@ BUILTIN: tuple[str, ...] = (
     "treespec.adapters.sklearn_boosting",
     "treespec.adapters.sklearn_hist",
     "treespec.adapters.xgboost",
+    "treespec.adapters.lightgbm",
+    "treespec.adapters.files",
     "treespec.operators.smoothers",
 )
 """Modules of treespec that are plugins like any other."""

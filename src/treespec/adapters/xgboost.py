@@ -32,10 +32,9 @@ def treespec_adapt(model: Any) -> Forest | None:
         return None
     booster = booster_of(model)
     document = xgboost_document.read(bytes(booster.save_raw("ubj")))
-    name, n_rounds = f"xgboost {type(model).__name__}", rounds_of(model)
-    if n_rounds is not None and n_rounds < document.n_rounds:
-        name += f" (the first {n_rounds} of {document.n_rounds} rounds, up to best_iteration)"
-        document = document.first(n_rounds)
+    n_rounds = rounds_of(model)
+    name = framework_of(f"xgboost {type(model).__name__}", document, n_rounds)
+    document = document if n_rounds is None else document.first(min(n_rounds, document.n_rounds))
     missing = getattr(model, "missing", np.nan)
     labels = _labels(model, document) if is_a(model, "xgboost", "XGBClassifier") else None
     return forest_of(document, framework=name, missing=np.nan if missing is None else float(missing), labels=labels, step=_step(booster))
@@ -71,6 +70,16 @@ def rounds_of(model: Any) -> int | None:
         return None
     best = model.get_booster().attr("best_iteration")
     return None if best is None else int(best) + 1
+
+
+def framework_of(name: str, document: XgboostDocument, n_rounds: int | None = None) -> str:
+    """Return ``name`` with the rounds that are used, where early stopping leaves a choice."""
+    best = document.best_iteration
+    if n_rounds is None and best is not None and best + 1 < document.n_rounds:
+        return f"{name} (all {document.n_rounds} rounds, as Booster.predict; best_iteration is {best})"
+    if n_rounds is not None and n_rounds < document.n_rounds:
+        return f"{name} (the first {n_rounds} of {document.n_rounds} rounds, up to best_iteration)"
+    return name
 
 
 def forest_of(

@@ -46,6 +46,8 @@ class XgboostDocument:
     weight_drop : (n_trees,) float32 or None
         Weights of DART, which Treelite multiplies into the leaves.
     n_parallel : int
+    best_iteration : int or None
+        Set by early stopping; a bare booster's ``predict`` does not look at it.
     """
 
     version: tuple[int, ...]
@@ -63,6 +65,7 @@ class XgboostDocument:
     round_offset: NDArray[np.int64]
     weight_drop: NDArray[np.float32] | None
     n_parallel: int
+    best_iteration: int | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -152,12 +155,13 @@ def _document(document: Any) -> XgboostDocument:
     require(n_classes == 1 or n_targets == 1, "several classes or several targets, not both")
     names, types = (tuple(map(str, learner.get(k) or ())) for k in ("feature_names", "feature_types"))
     require(len(names) in (0, n_features) and len(types) in (0, n_features), "a name and a type for each feature, or none")
+    best = str(learner.get("attributes", {}).get("best_iteration", ""))
     return XgboostDocument(
         version=tuple(int(v) for v in document.get("version", (1, 0, 0)))[:3], booster=name, objective=str(learner["objective"]["name"]),
         base_score=_base_score(param["base_score"], n_classes * n_targets), n_features=n_features, n_classes=n_classes,
         n_targets=n_targets, feature_names=names or None, feature_types=types or None, categories=_categories(model.get("cats")),
         trees=trees, tree_info=tree_info, round_offset=_rounds(model, trees, n_classes * n_targets * n_parallel, n_parallel),
-        weight_drop=drop, n_parallel=n_parallel,
+        weight_drop=drop, n_parallel=n_parallel, best_iteration=int(best) if best.isdecimal() else None,
     )  # fmt: skip
 
 

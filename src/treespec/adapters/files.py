@@ -1,0 +1,93 @@
+"""Adapter for saved models: the path of an XGBoost file (JSON or UBJSON) or a LightGBM text is a model too.
+
+The content tells the format, not the suffix, and no framework need be installed. A file is a bare booster: wrappers' class labels,
+``missing=`` and early stopping are not in it. There is nothing to compare with, so no self-check.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from treespec.adapters import lightgbm, lightgbm_text, xgboost, xgboost_document
+from treespec.errors import FileFormatError, InvalidForestError
+from treespec.hooks import hookimpl
+from treespec.ir import Forest
+
+_LARGEST = 1 << 32  # bytes
+_SNIFFED = 64
+_OTHERS = {
+    b"\x80": (
+        "a pickle, which runs code when it is read",
+        "load it with the program that you trust to have written it, and wrap the model",
+    ),
+    b"binf": ("XGBoost's binary format of before 1.0", "load and save it with XGBoost 1.0 to 3.0"),
+    b"bs64": ("XGBoost's binary format of before 1.0", "load and save it with XGBoost 1.0 to 3.0"),
+    b"PK": ("a zip archive", "unpack it"),
+    b"\x1f\x8b": ("a gzip file", "unpack it"),
+}
+"""First bytes of files that are no models for treespec, to what they are and what to do."""
+
+
+@hookimpl
+def treespec_adapt(model: Any) -> Forest | None:
+    """Return the forest of a saved XGBoost or LightGBM model, given its path."""
+    if not isinstance(model, (str, os.PathLike)):
+        return None
+    path = Path(model)
+    data = _read(path)
+    try:
+        if data[:1] == b"{":
+            document = xgboost_document.read(data)
+            return xgboost.forest_of(document, framework=xgboost.framework_of("xgboost model file", document))
+        text = lightgbm_text.read(data.decode("utf-8", "replace"))
+        return lightgbm.forest_of(text, framework="lightgbm model file")
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    except InvalidForestError as error:
+        raise FileFormatError.expected(
+            f"a well-formed model in {path}", str(error).split("\n", maxsplit=1)[0], "the file is damaged; save the model again"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of a file that starts as a model.
+
+    Raises
+    ------
+    FileFormatError
+        If there is no such file, it cannot be read, is empty or too large, or starts as something else.
+    """
+    try:
+        if not path.is_file():
+            came = "which is a directory or device" if path.exists() else "which does not exist"
+            raise _refused(f"{str(path)!r}, {came}", "check the path")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(_SNIFFED)
+            _check_start(path, start, size)
+            return start + file.read(_LARGEST)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise _refused(f"{str(path)!r}, which cannot be read ({error})", "check the path and its permissions") from error
+
+
+def _check_start(path: Path, start: bytes, size: int) -> None:
+    if not start:
+        raise _refused(f"{str(path)!r}, which is empty", "save the model again")
+    if size > _LARGEST:
+        raise _refused(f"{str(path)!r} of {size} bytes", f"models of up to {_LARGEST} bytes are read")
+    for first, (what, hint) in _OTHERS.items():
+        if start.startswith(first):
+            raise _refused(f"{str(path)!r}, {what}", hint)
+    if not (start.startswith((b"tree\n", b"tree\r\n", b"{"))):
+        raise _refused(
+            f"{str(path)!r}, which starts with {start[:16]!r}",
+            "save it with save_model of XGBoost (.json or .ubj) or LightGBM (.txt)",
+        )
+
+
+def _refused(came: str, hint: str) -> FileFormatError:
+    return FileFormatError(str(FileFormatError.expected("the path of a saved XGBoost or LightGBM model", came, hint)))

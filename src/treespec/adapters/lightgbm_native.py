@@ -1,0 +1,62 @@
+"""LightGBM's own routing and prediction."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.adapters._match import is_a
+from treespec.ir import Forest
+
+
+class LightgbmNative:
+    """Routing and prediction by a booster or a wrapper, up to ``best_iteration`` where it is set.
+
+    Parameters
+    ----------
+    model : Booster or LGBMModel
+    booster : Booster
+    forest : Forest
+    """
+
+    def __init__(self, model: Any, booster: Any, forest: Forest) -> None:
+        self._model, self._booster, self._forest = model, booster, forest
+
+    def leaf_id(self, X: Any) -> NDArray[np.int32]:
+        """Return the (n, n_trees) leaf numbers of ``pred_leaf``."""
+        rows = self._rows(X)
+        leaf = np.asarray(self._booster.predict(rows, pred_leaf=True))
+        return leaf.reshape(rows.shape[0], self._forest.n_trees).astype(np.int32)
+
+    def margin(self, X: Any) -> NDArray[Any]:
+        """Return ``predict(..., raw_score=True)``; in random forest mode divided by the rounds, as LightGBM does before its link."""
+        forest = self._forest
+        raw = np.asarray(self._booster.predict(self._rows(X), raw_score=True))
+        return raw / (forest.n_trees // forest.n_outputs) if forest.aggregation == "mean" else raw
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return ``predict`` of the wrapper, or of the booster."""
+        with warnings.catch_warnings():  # of arrays where a frame was fitted, of custom objectives: both are meant here
+            warnings.simplefilter("ignore", UserWarning)
+            return np.asarray(self._model.predict(self._rows(X)))
+
+    def _rows(self, X: Any) -> Any:
+        """Return the rows in a form that LightGBM takes as they are (else encoded)."""
+        from scipy.sparse import csr_matrix
+
+        forest = self._forest
+        if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64):
+            return X
+        if hasattr(X, "tocsr"):
+            return csr_matrix(X)
+        if is_a(X, "pandas", "DataFrame"):
+            names = list(X.columns if forest.feature_names is None else forest.feature_names)
+            known = dict(forest.inputs.categories)
+            if set(names) <= set(X.columns):
+                kinds = [X[name].dtype for name in names]
+                if all(str(kind) == "category" if j in known else kind.kind in "fiub" for j, kind in enumerate(kinds)):
+                    return X[names]
+        return forest.encode(X)
