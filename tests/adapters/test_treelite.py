@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import treelite
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
@@ -74,11 +74,14 @@ def test_router_works_in_blocks(monkeypatch):
     forest = grow(np.random.default_rng(0), n_trees=7, max_depth=5)
     encoded = forest.encode(np.random.default_rng(1).normal(size=(101, 3)))
     monkeypatch.setattr("treespec.adapters._treelite._BLOCK", 70)
+    monkeypatch.setattr("treespec.adapters._treelite._GROUP", 60)
     np.testing.assert_array_equal(TreeliteRouter(forest).leaf_id(encoded), traverse.apply(forest, encoded))
     assert TreeliteRouter(forest).leaf_id(encoded[:0]).shape == (0, 7)
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False, width=32))
+@example(threshold=-3.402823364973241e38, x=-np.inf)
+@example(threshold=1e300, x=np.inf)
 def test_rounding_down_keeps_the_side_of_every_float32(threshold, x):
     assert (np.float32(x) <= round_down(np.array([threshold]))[0]) == (x <= threshold)
 
@@ -211,7 +214,7 @@ def built(operator="<=", thresholds=(0.5, -0.25), node_order=(0, 1, 2, 3, 4), **
 
 @pytest.mark.parametrize("operator", ["<", "<="])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("threshold", [0.5, 0.1, 0.0, -0.0, np.inf, 1e-45, 3.4e38])
+@pytest.mark.parametrize("threshold", [0.5, 0.1, 0.0, -0.0, np.inf, 1e-45, 3.4028234663852886e38, -3.4028234663852886e38])
 def test_strict_comparison_is_translated_in_the_type_of_the_model(operator, dtype, threshold):
     model = built(operator, (threshold, -threshold if np.isfinite(threshold) else 0.0), threshold_type=dtype, leaf_output_type=dtype)
     forest = adapter.treespec_adapt(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -33,22 +34,25 @@ def model_dtype(forest: Forest) -> Dtype:
     return "float32" if largest <= np.finfo(np.float32).max else "float64"
 
 
-def dumps(forest: Forest, dtype: Dtype) -> bytes:
-    """Return the forest as bytes for ``treelite.Model.deserialize_bytes``.
+def dumps(forest: Forest, dtype: Dtype, groups: Sequence[range] | None = None) -> list[bytes]:
+    """Return the forest, or each group of its trees, as bytes for ``treelite.Model.deserialize_bytes``.
 
     Parameters
     ----------
     forest : Forest
     dtype : {"float32", "float64"}
         Type of thresholds and leaf values.
+    groups : sequence of range, optional
+        Trees of each model; all trees in one by default.
 
     Notes
     -----
     O(n_nodes) time; the result takes some 80 bytes a node.
     """
     writer = _TreeWriter(forest, dtype)
-    trees = [writer.tree(t) for t in range(forest.n_trees)]
-    return b"".join([_header(forest, dtype, writer.single), *trees])
+    return [
+        b"".join([_header(forest, dtype, writer.single, trees), *map(writer.tree, trees)]) for trees in groups or [range(forest.n_trees)]
+    ]
 
 
 def _array(values: NDArray[Any], dtype: str) -> bytes:
@@ -69,7 +73,7 @@ def _shape(forest: Forest) -> tuple[int, ...]:
     return (1,) * forest.n_outputs if forest.task == "multi-output" else (forest.n_outputs,)
 
 
-def _header(forest: Forest, dtype: Dtype, single: bool) -> bytes:
+def _header(forest: Forest, dtype: Dtype, single: bool, trees: range) -> bytes:
     n_classes = _shape(forest)
     most = max(n_classes)
     scaled = "sigmoid" in forest.link
@@ -78,15 +82,15 @@ def _header(forest: Forest, dtype: Dtype, single: bool) -> bytes:
             "link_scale 1", f"{forest.link_scale} with link {forest.link!r}", "Treelite scales sigmoids only"
         )
     name = (_CLASSES if most > 1 else _SINGLE)[forest.link]
-    target, cls = np.full(forest.n_trees, -1), np.full(forest.n_trees, -1)
+    target, cls = np.full(len(trees), -1), np.full(len(trees), -1)
     if single:
         owner = np.concatenate([np.full(n, k) for k, n in enumerate(n_classes)])
         within = np.concatenate([np.arange(n) for n in n_classes])
-        output = np.maximum(forest.tree_output, 0)
+        output = np.maximum(forest.tree_output[trees.start : trees.stop], 0)
         target, cls = owner[output], within[output]
     task = _TASK[forest.task] if most == 1 or forest.task in ("multiclass", "ranking") else _TASK["multiclass"]
     return b"".join([
-        struct.pack("<iiiBBQ", *VERSION, _TYPE[dtype], _TYPE[dtype], forest.n_trees),
+        struct.pack("<iiiBBQ", *VERSION, _TYPE[dtype], _TYPE[dtype], len(trees)),
         struct.pack("<iBBi", forest.n_features, task, forest.aggregation == "mean", len(n_classes)),
         _array(np.array(n_classes), "i4"),
         _array(np.array([1, 1] if single else [len(n_classes), most]), "i4"),
@@ -109,7 +113,7 @@ def round_down(threshold: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the largest float32 up to each threshold: ``x <= threshold`` is the same for every float32 x."""
     with np.errstate(over="ignore"):
         rounded = threshold.astype(np.float32)
-    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
 class _TreeWriter:

@@ -136,7 +136,8 @@ def _thresholds(raw: Trees, source: NDArray[np.int64], numerical: NDArray[np.boo
     less = numerical & (operator == LESS)
     if np.isnan(threshold[numerical]).any() or np.isneginf(threshold[less]).any():
         raise refused("thresholds that some value is below", "NaN or < -inf")
-    threshold[less] = np.nextafter(threshold[less], threshold.dtype.type(-np.inf))
+    with np.errstate(over="ignore"):  # below the least number there is -inf
+        threshold[less] = np.nextafter(threshold[less], threshold.dtype.type(-np.inf))
     return np.where(numerical, threshold.astype(np.float64), np.nan)
 
 
