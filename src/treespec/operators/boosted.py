@@ -45,7 +45,7 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
         place, where the framework adds up in float32): with the number, and the likely reason.
     """
     labels_of(data, "boosting")
-    boosted = forest.aggregation == "sum" or "lightgbm" in forest.framework.lower()
+    boosted = forest.aggregation == "sum" or settings_lightgbm.is_mine(unwrap(data.model))  # boosting="rf" averages
     if not boosted or forest.link != "identity" or forest.task == "outlier":
         raise refuse("a booster with squared loss, for the 'boosting' smoother", f"{forest.framework} with link {forest.link!r}")
     if not 0 <= output < forest.n_outputs:

@@ -91,24 +91,26 @@ def _miss(forest: Forest, weighted: LeafIncidence, distinct: LeafIncidence) -> f
 
 
 def _candidates(drawn: NDArray[Any], data: RowData) -> Iterator[NDArray[Any]]:
-    factors = [f for f in (_class_weight(drawn, data),) if f is not None]
-    bases = [drawn * f for f in factors] or [drawn]
+    """Yield draws, draws times class weights (scikit-learn 1.9 draws by weight instead and counts plainly), and both times row weights."""
+    weight = None if data.sample_weight is None else np.asarray(data.sample_weight, dtype=np.float64)[:, None]
+    bases = [*(drawn * factor for factor in _class_weights(drawn, weight, data)), drawn]
     yield from bases
-    if data.sample_weight is not None:
+    if weight is not None:
         for base in bases:
-            yield base * np.asarray(data.sample_weight, dtype=np.float64)[:, None]
+            yield base * weight
 
 
-def _class_weight(drawn: NDArray[Any], data: RowData) -> NDArray[np.float64] | None:
-    """Return (n, n_trees) or (n, 1) factors of the model's ``class_weight``."""
+def _class_weights(drawn: NDArray[Any], weight: NDArray[np.float64] | None, data: RowData) -> Iterator[NDArray[np.float64]]:
+    """Yield (n, n_trees) or (n, 1) factors that the model's ``class_weight`` can mean."""
     rule = getattr(unwrap(data.model), "class_weight", None)
     if rule is None or data.y is None or np.ndim(data.y) > 1:
-        return None
+        return
     labels, code = np.unique(data.y, return_inverse=True)
     if isinstance(rule, dict):
-        return np.array([rule.get(label, 1.0) for label in labels.tolist()])[code][:, None]
-    in_tree = drawn if rule == "balanced_subsample" else np.ones((len(code), 1))
-    total = np.stack([np.bincount(code, column, minlength=len(labels)) for column in in_tree.T], axis=1)  # (n_classes, n_trees)
-    present = (total > 0).sum(axis=0)
-    factor = np.divide(in_tree.sum(axis=0) / present, total, out=np.zeros_like(total), where=total > 0)
-    return np.asarray(factor[code])
+        yield np.array([rule.get(label, 1.0) for label in labels.tolist()])[code][:, None]
+        return
+    counted = [drawn] if rule == "balanced_subsample" else [np.ones((len(code), 1))]
+    for rows in counted if weight is None else [*counted, weight]:
+        total = np.stack([np.bincount(code, column, minlength=len(labels)) for column in rows.T], axis=1)  # (n_classes, n_trees)
+        present = (total > 0).sum(axis=0)
+        yield np.divide(rows.sum(axis=0) / present, total, out=np.zeros_like(total), where=total > 0)[code]

@@ -6,6 +6,7 @@ the weight or the count of a leaf is not what the model stored.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,12 +106,23 @@ def lightgbm(forest: Forest, Z: LeafIncidence, fraction: float, freq: int, seed:
 
 
 def _lightgbm_draw(state: NDArray[np.uint64], length: NDArray[np.int64], n: int, fraction: float) -> tuple[Mask, NDArray[np.uint64]]:
-    kept = np.zeros((len(state), _LIGHTGBM_BLOCK), bool)
-    for i in range(int(length.max())):
-        following = (np.uint64(214013) * state + np.uint64(2531011)) & np.uint64(2**32 - 1)
-        state = np.where(i < length, following, state)
-        kept[:, i] = ((state >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0 < fraction
-    return kept.ravel()[:n], state
+    """Draw once a row: ``x <- 214013 x + 2531011 mod 2^32`` in each block, all steps of a block at once."""
+    power, shift = _lightgbm_jumps()
+    x = (power * state[:, None] + shift) & np.uint64(2**32 - 1)  # (n_blocks, 1024): the generator after 1, 2, ... steps
+    kept = ((x >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0 < fraction
+    return kept.ravel()[:n], x[np.arange(len(x)), length - 1]
+
+
+@cache
+def _lightgbm_jumps() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return factors and summands (1024,) of i steps at once."""
+    power, shift = [], []
+    a, c = 1, 0
+    for _ in range(_LIGHTGBM_BLOCK):
+        a, c = a * 214013 % 2**32, (c * 214013 + 2531011) % 2**32
+        power.append(a)
+        shift.append(c)
+    return np.array(power, np.uint64), np.array(shift, np.uint64)
 
 
 def _agrees(forest: Forest, Z: LeafIncidence, t: int, weight: NDArray[np.float64], stored: NDArray[Any]) -> bool:

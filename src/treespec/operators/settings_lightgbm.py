@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from treespec.ir import Forest
 
 
+def is_mine(model: Any) -> bool:
+    """Return whether the model is LightGBM's."""
+    return hasattr(getattr(model, "booster_", model), "model_to_string")
+
+
 def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Settings | None:
     """Return the settings, or None where the model is not LightGBM's.
 
@@ -27,10 +32,9 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
     UnsupportedModelError
         If the loss is not squared, or l1 makes leaf values affine.
     """
-    booster = getattr(model, "booster_", model)
-    if not hasattr(booster, "model_to_string"):
+    if not is_mine(model):
         return None
-    text = booster.model_to_string()
+    text = getattr(model, "booster_", model).model_to_string()
     parameters = _parameters(text)
     objective = _line(text, "objective=")
     if objective != "regression":
