@@ -170,10 +170,24 @@ def _same_predictions(forest, model, rows):
         np.testing.assert_allclose(forest.predict(rows), model.predict(rows), rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("model", "chosen"),
+    [(GradientBoostingClassifier(init="zero", n_estimators=2), "yes"), (HistGradientBoostingClassifier(max_iter=2), "no")],
+    ids=["boosting", "histogram"],
+)
+def test_a_margin_of_zero_means_the_class_that_it_means_there(model, chosen):
+    rows = np.zeros((40, 1))
+    forest, native = adapted(model.fit(rows, np.repeat(["no", "yes"], 20)))
+    assert native.margin(rows[:1]) == 0
+    np.testing.assert_array_equal(model.predict(rows[:1]), [chosen])
+    np.testing.assert_array_equal(forest.predict(rows[:1]), [chosen])
+
+
 def test_probe_rows_reach_missing_values_and_unknown_categories():
     forest, _ = adapted(HISTOGRAM["negative and fractional categories"]())
     rows = nasty_rows(forest, np.random.default_rng(1))
     assert forest.categorical.sum() > 5
+    assert not np.isnan([v for _, values in forest.inputs.categories for v in values]).any()
     assert np.isnan(rows[:, 0]).any() and np.isin(rows[:, 0], CODES).any()
     assert np.isnan(forest.encode(rows)[np.isin(rows[:, 0], (1.5, 1e30)), 0]).all()
 

@@ -218,6 +218,7 @@ def built(operator="<=", thresholds=(0.5, -0.25), node_order=(0, 1, 2, 3, 4), **
 def test_strict_comparison_is_translated_in_the_type_of_the_model(operator, dtype, threshold):
     model = built(operator, (threshold, -threshold if np.isfinite(threshold) else 0.0), threshold_type=dtype, leaf_output_type=dtype)
     forest = adapter.treespec_adapt(model)
+    assert forest.sum_dtype == dtype
     rows = forest.encode(nasty_rows(forest, np.random.default_rng(0)))
     native = adapter.treespec_native(model, forest)
     np.testing.assert_array_equal(forest.native_id[forest.apply(rows)], native.leaf_id(rows))
@@ -263,6 +264,8 @@ def test_fields_are_copies_that_outlive_the_model():
         ("cright", 0, -5, "outside its tree"),
         ("cleft", 1, 0, "two parents"),
         ("cright", 0, 1, "two parents"),
+        ("cright", 0, 0, "two parents"),
+        ("cleft", 0, 2, "two parents"),
         ("split_index", 1, 2, "features below"),
         ("split_index", 1, -3, "features below"),
         ("cmp", 0, 77, "comparisons"),
@@ -298,6 +301,39 @@ def test_lists_that_run_over_their_end_are_refused():
     model.get_tree_accessor(0).get_field("category_list_end")[0] = 10**6
     with pytest.raises(UnsupportedModelError, match="category_list"):
         structure_of(model)
+
+
+def test_codes_that_float32_cannot_tell_apart_are_never_matched():
+    codes = np.array([1, 2**24, 2**24 + 2])
+    forest = replace(
+        grow(np.random.default_rng(0), n_trees=1, max_depth=1, split=1.0, n_features=1, categorical=(0,)),
+        category_offset=[0, 3, 3, 3],
+        category=codes,
+    )
+    model = to_treelite(forest, "float32")
+    rows = np.array([[1], [2], [2**24], [2**24 + 2], [2**24 + 4]], np.float32)
+    back = read_back(model)
+    np.testing.assert_array_equal(back.native_id[back.apply(rows)], treelite.gtil.predict_leaf(model, rows))
+    np.testing.assert_array_equal(back.category, [1, 2**24])
+
+
+def test_means_are_taken_over_the_trees_of_each_output():
+    rng = np.random.default_rng(0)
+    model = to_treelite(grow(rng, n_trees=7, n_outputs=3, by_output=True))
+    model.get_header_accessor().get_field("average_tree_output")[:] = 1
+    rows = rng.normal(size=(30, 3))
+    theirs = treelite.gtil.predict(model, rows, pred_margin=True).reshape(30, -1)
+    assert len(set(np.bincount(structure_of(model).tree_output))) > 1
+    np.testing.assert_allclose(read_back(model).margin(rows), theirs, rtol=1e-12)
+
+
+def test_statistics_that_some_node_lacks_are_dropped():
+    forest = grow(np.random.default_rng(0))
+    model = to_treelite(replace(forest, count=np.ones(forest.n_nodes), cover=np.ones(forest.n_nodes)))
+    model.get_tree_accessor(1).get_field("data_count_present")[0] = 0
+    structure = structure_of(model)
+    assert structure.count is None
+    assert structure.cover is not None
 
 
 def test_imported_classifiers_predict_as_treelite_does():
