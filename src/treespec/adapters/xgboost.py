@@ -56,8 +56,13 @@ def booster_of(model: Any) -> Any:
     ModelNotFittedError
     """
     if is_a(model, "xgboost", "Booster"):
-        if not model.num_features():
-            raise ModelNotFittedError.expected("a trained booster", "an empty xgboost.Booster", "train it, or load a model into it")
+        import xgboost
+
+        try:
+            model.num_features()
+        except xgboost.core.XGBoostError as error:
+            came, hint = "an empty xgboost.Booster", "train it, or load a model into it"
+            raise ModelNotFittedError(str(ModelNotFittedError.expected("a trained booster", came, hint))) from error
         return model
     if not model.__sklearn_is_fitted__():
         raise ModelNotFittedError.expected("a fitted model", f"an unfitted {type(model).__name__}", "call fit or load_model first")

@@ -114,8 +114,8 @@ def read(data: bytes) -> XgboostDocument:
         If the booster is linear.
     """
     try:
-        document = _parse(data)
-        return _document(document)
+        with np.errstate(over="ignore"):  # what overflows float32 is refused as not finite
+            return _document(_parse(data))
     except TreespecError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError) as error:
@@ -181,10 +181,15 @@ def _categories(cats: Any) -> tuple[tuple[int, tuple[str | float, ...]], ...]:
         if "offsets" in entry:
             edge = np.asarray(entry["offsets"], np.int64)
             text = values.astype(np.int64).astype(np.uint8).tobytes()
-            require(
-                not len(edge) or (edge[0] == 0 and edge[-1] == len(text) and (np.diff(edge) >= 0).all()), "category names that end inside"
-            )
-            names: tuple[str | float, ...] = tuple(text[a:b].decode("utf-8", "replace") for a, b in pairwise(edge))
+            inside = not len(edge) or (edge[0] == 0 and edge[-1] == len(text) and (np.diff(edge) >= 0).all())
+            require(inside, "category names that end inside")
+            if not text.isascii():
+                raise UnsupportedModelError.expected(
+                    "category names in ASCII, or integers",
+                    f"other characters in column {j}, which XGBoost (to 3.2 at least) stores cut short, and mixes up in frames",
+                    "rename the categories and train again, or train on integer codes",
+                )
+            names: tuple[str | float, ...] = tuple(text[a:b].decode() for a, b in pairwise(edge))
         else:
             names = tuple(int(v) for v in values)
         if names:

@@ -47,8 +47,8 @@ class InputRule:
     unknown_category : {"other", "missing", "refuse"}
         Whether a value outside ``categories`` is a category that no split lists, is missing, or is an error (XGBoost).
     numbers_are_codes : bool
-        Whether numbers in the columns of ``categories`` are codes already; else they are values like a frame's categories. (XGBoost
-        and LightGBM translate the categories of frames only.)
+        Whether numbers in the columns of ``categories`` are codes already, and an error in frames; else they are values. (XGBoost and
+        LightGBM translate the categories of frames only.)
     negative_fraction_is_zero : bool
         Whether a code in (-1, 0) is category 0 (the C cast of LightGBM).
     """
@@ -118,14 +118,20 @@ class InputRule:
         columns = []
         for j in range(table.n_columns):
             if j in known:
-                columns.append(self._codes(table.values(j), known[j], table.name(j)))
+                columns.append(self._codes(table.values(j), known[j], table.name(j), frame=table.names is not None))
             else:
                 columns.append(table.numbers(j))
         return np.column_stack(columns) if columns else np.empty((table.n_rows, 0))
 
-    def _codes(self, values: NDArray[Any], categories: tuple[Category, ...], name: str) -> NDArray[np.float64]:
+    def _codes(self, values: NDArray[Any], categories: tuple[Category, ...], name: str, *, frame: bool) -> NDArray[np.float64]:
         """Return the code of each value: NaN where it is missing or (by the rule) unknown, else ``len(categories)``."""
         if self.numbers_are_codes and values.dtype.kind in "fiub":
+            if frame:
+                raise DataMismatchError.expected(
+                    f"the categories of training in column {name}",
+                    "a column of numbers, which may be values or codes",
+                    "give the frame's column the type category, as at training, or pass an array with the codes",
+                )
             return values.astype(np.float64)
         unknown = np.nan if self.unknown_category == "missing" else float(len(categories))
         code = {_key(value): float(k) for k, value in enumerate(categories)}
