@@ -56,7 +56,7 @@ class PathTable(Operator):
         self._steps = steps
 
     def _forward(self, V: Array) -> Array:
-        return self._pushed(V)[self._leaf_place]
+        return np.take(self._pushed(V), self._leaf_place, axis=0)
 
     def _backward(self, U: Array) -> Array:
         level = np.zeros((self.shape[1], U.shape[1]))
@@ -64,16 +64,14 @@ class PathTable(Operator):
         for parent, children in reversed(self._steps):
             pair = level[children].reshape(len(parent), 2, -1)
             level[parent] = pair[:, 0] + pair[:, 1]
-        out: Array = level[self._place]
-        return out
+        return np.take(level, self._place, axis=0)
 
     def push_down(self, V: NDArray[Any]) -> Array:
         """Return for each node the sums of V (n_nodes, k) over the path from its root to it (all nodes, not the leaves only)."""
-        out: Array = self._pushed(np.asarray(V, dtype=np.float64))[self._place]
-        return out
+        return np.take(self._pushed(np.asarray(V, dtype=np.float64)), self._place, axis=0)
 
     def _pushed(self, V: Array) -> Array:
-        level = V[self._order]
+        level: Array = np.take(V, self._order, axis=0)
         for parent, children in self._steps:
             pair = level[children].reshape(len(parent), 2, -1)
             pair += level[parent][:, None]
