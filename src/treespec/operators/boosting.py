@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
-from treespec.errors import DataNeededError
-from treespec.operators import rowwise
-from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.base import Array, frozen
 from treespec.operators.kernel import inverse
 from treespec.operators.leaf import LeafIncidence, sum_by_leaf
 from treespec.operators.smoother import Router
-from treespec.operators.trace import Trace, diagonal_of, trace_of
+from treespec.operators.walk import WalkSmoother
 
 
-class BoostingSmoother(Operator):
+class BoostingSmoother(WalkSmoother):
     """The (n, n) smoother S of a booster: ``f = c + S (y - c)`` with the initial score c held fixed.
 
     ``I - S = (I - P_B) ... (I - P_1)`` where a tree of step length eta is ``P = eta Z (Z.T W Z + ridge I)^-1 Z.T W``, W its row weights
@@ -60,13 +58,12 @@ class BoostingSmoother(Operator):
         route: Router | None = None,
         exactness: float = float("nan"),
     ) -> None:
-        super().__init__((Z.shape[0], Z.shape[0]))
-        self.Z, self.route = Z, route
-        self.initial, self.exactness = float(initial), float(exactness)
+        super().__init__(Z.shape[0], Z.shape[1], route=route, exactness=exactness)
+        self.Z, self.initial = Z, float(initial)
         self._eta = frozen(np.array(np.broadcast_to(np.asarray(eta, dtype=np.float64), Z.n_trees)))
         weight = Z.counts()
         self._solve = frozen(np.where(weight > 0, inverse(weight + ridge), 0.0))
-        self._mix = mix
+        self._mix = None if mix is None else csr_array(diags_array((Z.plain().counts() > 0) * 1.0) @ mix)  # as above: 0 where no row is
         order = np.arange(Z.n_trees) if round_of is None else np.asarray(round_of)
         self._rounds = [np.flatnonzero(order == r).tolist() for r in np.unique(order)]
 
@@ -144,64 +141,3 @@ class BoostingSmoother(Operator):
     def replay(self, y: NDArray[Any]) -> Array:
         """Return the fitted values ``c + S (y - c)`` of labels y (n,)."""
         return self.initial + self.matvec(np.asarray(y, dtype=np.float64) - self.initial)
-
-    def cross(self, X_new: Any) -> BoostingCross:
-        """Return the (m, n) operator that predicts the rows of ``X_new`` (minus c) from training labels (minus c)."""
-        if self.route is None:
-            raise DataNeededError.expected(
-                "a smoother that can route new rows", "one built from leaf ids alone", "use cross_incidence(Z_new)"
-            )
-        return self.cross_incidence(self.route(X_new))
-
-    def cross_incidence(self, Z_new: LeafIncidence) -> BoostingCross:
-        """Return the (m, n) operator for new rows given by their leaf incidence."""
-        return BoostingCross(self, Z_new)
-
-    def cross_leaves(self, leaf_index_new: NDArray[np.integer[Any]]) -> BoostingCross:
-        """Return the (m, n) operator for new rows given by their leaf ordinals (m, n_trees)."""
-        return self.cross_incidence(LeafIncidence(leaf_index_new, self.Z.shape[1]))
-
-    def diagonal(self) -> Array:
-        """Return the (n,) diagonal, exactly: n columns in blocks, O(n * n * n_trees) time and 64 MB."""
-        return diagonal_of(self)
-
-    def trace(self, *, probes: int | None = None, random_state: int = 0) -> Trace:
-        """Return the trace (effective degrees of freedom), a float with a ``standard_error``; see `treespec.operators.trace.trace_of`."""
-        return trace_of(self, probes=probes, random_state=random_state)
-
-    def weights(self, X_new: Any, top: int | None = None) -> csr_array:
-        """Return the (m, n) sparse weights of the training rows in each prediction, with sign; one backward walk a new row, in blocks."""
-        cross = self.cross(X_new)
-        return rowwise.largest(cross.row_blocks(), cross.shape, top)
-
-    def to_dense(self) -> Array:
-        """Return the (n, n) matrix itself: O(n * n) memory."""
-        return self.matmat(np.eye(self.shape[0]))
-
-
-class BoostingCross(Operator):
-    """The (m, n) operator from training labels to the predictions of new rows.
-
-    Parameters
-    ----------
-    smoother : BoostingSmoother
-    Z_new : LeafIncidence (m, n_leaves)
-    """
-
-    def __init__(self, smoother: BoostingSmoother, Z_new: LeafIncidence) -> None:
-        super().__init__((Z_new.shape[0], smoother.shape[0]))
-        self.smoother, self.Z_new = smoother, Z_new
-
-    def _forward(self, V: Array) -> Array:
-        return self.Z_new.matmat(self.smoother.leaf_values(V))
-
-    def _backward(self, U: Array) -> Array:
-        return self.smoother.leaf_values_adjoint(self.Z_new.rmatmat(U))
-
-    def row_blocks(self) -> rowwise.Rows:
-        """Return a function from a slice to these rows: one backward walk for all of them."""
-        return rowwise.rows_of_adjoint(self.rmatmat, self.shape[0])
-
-    def to_dense(self) -> Array:
-        """Return the (m, n) matrix itself."""
-        return self.rmatmat(np.eye(self.shape[0])).T

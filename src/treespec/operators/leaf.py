@@ -91,6 +91,12 @@ class LeafIncidence(Operator):
         new._entry = np.broadcast_to(array.copy(), shape) if array.ndim == 1 else frozen(np.array(array.T, order="C"))
         return new
 
+    def plain(self) -> LeafIncidence:
+        """Return the matrix with ones for entries."""
+        new = copy(self)
+        new._entry = None
+        return new
+
     def select(self, trees: NDArray[np.integer[Any]]) -> LeafIncidence:
         """Return the incidence of some trees only, over the same leaves."""
         new = copy(self)
