@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from treespec.errors import DataMismatchError
 from treespec.operators import replay, rowwise
@@ -10,7 +11,7 @@ from treespec.plugins import Plugins
 def test_the_built_in_smoothers_are_registered_through_the_hook():
     found = {}
     treespec_smoothers(found.__setitem__)
-    assert {"leaf", "in-bag", "oob", "boosting"} <= set(found)
+    assert {"leaf", "in-bag", "oob", "boosting", "boosting-tangent"} <= set(found)
     plugins = Plugins(("treespec.operators.smoothers",), use_entry_points=False)
     assert plugins.scheme("smoother", "in-bag").function is found["in-bag"]
 
@@ -48,4 +49,6 @@ def test_largest_goes_block_by_block(monkeypatch):
     assert kept.nnz == 7
     np.testing.assert_array_equal(rowwise.largest(lambda rows: dense[rows], dense.shape, None).toarray(), dense)
     assert rowwise.squared_norm(lambda rows: dense[rows], dense.shape) == (dense**2).sum()
+    stored = csr_array((np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 4))
+    assert rowwise.largest(lambda rows: stored[rows], (1, 4), None).nnz == 1  # a stored zero is no weight
     assert rowwise.largest(lambda rows: dense[rows], (0, 4), 2).shape == (0, 4)

@@ -1,4 +1,4 @@
-"""The smoother ``boosting``: finds how a booster was fitted, replays it, and refuses where the replay is not the model."""
+"""The smoothers ``boosting`` and ``boosting-tangent``: find how a booster was fitted, replay it, refuse what is not the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from treespec.operators.boosting import BoostingSmoother
 from treespec.operators.boosting_settings import Settings
 from treespec.operators.bootstrap import unwrap
 from treespec.operators.leaf import LeafIncidence
+from treespec.operators.losses import Squared
 from treespec.operators.replay import check, labels_of, refuse
+from treespec.operators.tangent import BoostingTangent, by_output
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData
     from treespec.ir import Forest
 
+_LARGEST_NORM = 1e6
 _READERS = (settings_xgboost.read, settings_lightgbm.read, settings_sklearn.read)
 
 
@@ -45,19 +48,93 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
         place, where the framework adds up in float32): with the number, and the likely reason.
     """
     labels_of(data, "boosting")
-    boosted = forest.aggregation == "sum" or settings_lightgbm.is_mine(unwrap(data.model))  # boosting="rf" averages
-    if not boosted or forest.link != "identity" or forest.task == "outlier":
-        raise refuse("a booster with squared loss, for the 'boosting' smoother", f"{forest.framework} with link {forest.link!r}")
+    _require_booster(forest, data, "boosting")
     if not 0 <= output < forest.n_outputs:
         raise DataMismatchError.expected(f"an output in [0, {forest.n_outputs})", f"{output}", "count outputs from 0")
     Z = LeafIncidence.of(forest, data.leaf_id)
     refused: TreespecError | None = None
     for settings in _settings(forest, data, Z):
+        if not isinstance(settings.loss, Squared) or settings.alpha != 0:
+            came = (
+                f"alpha={settings.alpha:g}, which thresholds them"
+                if settings.alpha != 0
+                else f"{type(settings.loss).__name__.lower()} loss"
+            )
+            raise refuse("leaf values that are linear in the labels, for the 'boosting' smoother", came, "use smoother('boosting-tangent')")
         try:
             return _replayed(forest, data, Z, settings, output)
         except DataMismatchError as error:
             refused = refused or error
     raise refused or refuse("a booster whose settings are known, for the 'boosting' smoother", forest.framework)
+
+
+def boosting_tangent(forest: Forest, data: RowData) -> BoostingTangent:
+    """Return how the margins of a booster change with its training labels (smoother ``boosting-tangent``).
+
+    Squared, logistic, softmax, Poisson and exponential loss; the splits and the initial score are held fixed. With K > 1 outputs the
+    operator is (n K, n K), by row, then output. ``exactness`` is that of the replayed margins.
+
+    Raises
+    ------
+    DataNeededError
+        Without labels.
+    UnsupportedModelError
+        If the loss cannot be replayed, or the Jacobian is larger than 1e6: leaves are saturated, and it means nothing.
+    DataMismatchError
+        If the replay on these rows differs from the model; see `boosting`.
+    """
+    labels_of(data, "boosting-tangent")
+    _require_booster(forest, data, "boosting-tangent")
+    if forest.n_outputs > 1 and (forest.tree_output == ALL_OUTPUTS).any():
+        raise refuse("one output a tree, for the 'boosting-tangent' smoother", "leaves that are vectors")
+    Z = LeafIncidence.of(forest, data.leaf_id)
+    refused: TreespecError | None = None
+    for settings in _settings(forest, data, Z):
+        try:
+            found = _linearised(forest, data, Z, settings)
+        except DataMismatchError as error:
+            refused = refused or error
+            continue
+        size = found.norm()
+        if not size <= _LARGEST_NORM:
+            raise refuse(
+                f"a Jacobian of norm up to {_LARGEST_NORM:g}, for the 'boosting-tangent' smoother", f"{size:.3g} (saturated leaves)"
+            )
+        return found
+    raise refused or refuse("a booster whose settings are known, for the 'boosting-tangent' smoother", forest.framework)
+
+
+def _linearised(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings) -> BoostingTangent:
+    """Build the tangent and compare its replayed margins with the model's."""
+    output = np.maximum(forest.tree_output, 0)
+
+    def build(exactness: float) -> BoostingTangent:
+        return BoostingTangent(
+            Z if settings.weight is None else Z.with_entries(settings.weight),
+            settings.y,
+            settings.loss,
+            output_of=output,
+            round_of=np.arange(Z.n_trees) // (settings.parallel * forest.n_outputs),
+            initial=settings.initial,
+            eta=settings.eta,
+            ridge=settings.ridge,
+            alpha=settings.alpha,
+            clip=settings.clip,
+            route=lambda X: by_output(forest.leaf_index[data.apply(X)], forest.n_leaves, output.tolist()),
+            exactness=exactness,
+        )
+
+    if settings.mix is not None:
+        raise refuse("leaf values that are Newton steps, for the 'boosting-tangent' smoother", "path smoothing")
+    single = forest.sum_dtype == "float32"
+    native = forest.margin_of(data.leaf_id)
+    return build(check(build(float("nan")).margin, native, single=single, name="boosting-tangent", reason=settings.reason))
+
+
+def _require_booster(forest: Forest, data: RowData, name: str) -> None:
+    boosted = forest.aggregation == "sum" or settings_lightgbm.is_mine(unwrap(data.model))  # boosting="rf" averages
+    if not boosted or forest.task == "outlier":
+        raise refuse(f"a booster, for the {name!r} smoother", forest.framework)
 
 
 def _settings(forest: Forest, data: RowData, Z: LeafIncidence) -> Iterator[Settings]:
@@ -67,7 +144,8 @@ def _settings(forest: Forest, data: RowData, Z: LeafIncidence) -> Iterator[Setti
         if found is not None:
             yield found
             break
-    yield from settings_unknown.guess(forest, data, Z)
+    if forest.link == "identity" and forest.loss in ("squared", "unknown"):
+        yield from settings_unknown.guess(forest, data, Z)
 
 
 def _replayed(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings, output: int) -> BoostingSmoother:

@@ -1,18 +1,24 @@
-"""What the replay of a booster needs to know and its trees do not say: step length, ridge, initial score, weights, sampled rows."""
+"""What the replay of a booster needs to know and its trees do not say: loss, step length, ridge, initial score, weights, sampled rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from treespec.operators.losses import Loss, Squared
+from treespec.operators.replay import targets
+
+if TYPE_CHECKING:
+    from treespec.ir import Forest
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How a booster with squared loss was fitted.
+    """How a booster was fitted.
 
     Attributes
     ----------
@@ -30,6 +36,9 @@ class Settings:
         Trees of one output that are fitted to the same residual.
     mix : sparse array or None
         See `BoostingSmoother`.
+    loss : Loss
+    alpha, clip : float
+        Soft threshold of a leaf's gradient sum, and largest magnitude of its value before eta.
     reason : str
         The likely cause if the replay differs from the model.
     """
@@ -41,6 +50,9 @@ class Settings:
     weight: NDArray[Any] | None = None
     parallel: int = 1
     mix: csr_array | None = None
+    loss: Loss = field(default_factory=Squared)
+    alpha: float = 0.0
+    clip: float = float("inf")
     reason: str = "other rows, labels or weights than at training, or in another order"
 
 
@@ -58,3 +70,22 @@ def suspects(found: dict[str, bool]) -> str:
 def average(y: NDArray[np.float64], weight: NDArray[Any] | None) -> NDArray[np.float64]:
     """Return the (weighted) column means of y (n, k)."""
     return np.asarray(np.average(y, axis=0, weights=weight), dtype=np.float64)
+
+
+def labels(forest: Forest, y: NDArray[Any]) -> NDArray[np.float64]:
+    """Return y as (n, n_outputs) numbers; class codes of a raw booster become indicators."""
+    codes = np.asarray(y)
+    if forest.classes is None and forest.n_outputs > 1 and codes.ndim == 1:
+        return np.asarray(codes[:, None] == np.arange(forest.n_outputs), dtype=np.float64)
+    return targets(forest, codes)
+
+
+def class_weighted(model: object, y: NDArray[Any], weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Return row weights times the model's ``class_weight``."""
+    rule = getattr(model, "class_weight", None)
+    if rule is None:
+        return weight
+    names, code, count = np.unique(y, return_inverse=True, return_counts=True)
+    balanced = len(code) / (len(names) * count)
+    factor = np.array([rule.get(name, 1.0) for name in names.tolist()]) if isinstance(rule, dict) else balanced
+    return factor[code] * (1.0 if weight is None else weight)

@@ -94,7 +94,6 @@ def labels_of(data: RowData, name: str) -> NDArray[Any]:
     return np.asarray(data.y)
 
 
-def refuse(expected: str, came: str) -> UnsupportedModelError:
-    """Return the error for a model that has no linear smoother of this kind."""
-    error = UnsupportedModelError.expected(expected, came, "use smoother('leaf'), which is defined for every forest, or w.influence()")
-    return UnsupportedModelError(str(error))
+def refuse(expected: str, came: str, hint: str = "use smoother('leaf'), which is defined for every forest") -> UnsupportedModelError:
+    """Return the error for a model that has no smoother of this kind."""
+    return UnsupportedModelError(str(UnsupportedModelError.expected(expected, came, hint)))

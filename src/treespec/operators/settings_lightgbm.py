@@ -10,9 +10,10 @@ from scipy.sparse import csr_array
 
 from treespec.ir import stats
 from treespec.operators import sampling
-from treespec.operators.boosting_settings import Settings, average, single, suspects
+from treespec.operators.boosting_settings import Settings, average, class_weighted, labels, single, suspects
 from treespec.operators.leaf import LeafIncidence
-from treespec.operators.replay import refuse, targets
+from treespec.operators.losses import Logistic, Loss, Poisson, Softmax, Squared
+from treespec.operators.replay import refuse
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData
@@ -30,37 +31,36 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
     Raises
     ------
     UnsupportedModelError
-        If the loss is not squared, or l1 makes leaf values affine.
+        If the loss is not one that can be replayed.
     """
     if not is_mine(model):
         return None
     text = getattr(model, "booster_", model).model_to_string()
     parameters = _parameters(text)
-    objective = _line(text, "objective=")
-    if objective != "regression":
-        raise refuse("squared loss (objective 'regression'), for the 'boosting' smoother", f"objective {objective!r}")
-    if _number(parameters, "lambda_l1") != 0:
-        raise refuse(
-            "leaf values that are linear in the labels, for the 'boosting' smoother",
-            f"lambda_l1={parameters['lambda_l1']}, which shifts and thresholds them",
-        )
-    y = single(targets(forest, np.asarray(data.y)))
-    weight = None if data.sample_weight is None else single(data.sample_weight)
+    y = single(labels(forest, np.asarray(data.y)))
+    loss = _loss(_line(text, "objective="), parameters, forest.n_outputs)
+    given = class_weighted(model, np.asarray(data.y), data.sample_weight)
+    weight = None if given is None else single(given)
     is_forest = parameters.get("boosting") in ("rf", "random_forest")
     fraction, freq = _number(parameters, "bagging_fraction", 1), int(_number(parameters, "bagging_freq"))
     bagged = freq > 0 and fraction < 1
-    mask = sampling.lightgbm(forest, Z, fraction, freq, int(_number(parameters, "bagging_seed", 3))) if bagged else None
+    mask = sampling.lightgbm(forest, Z, fraction, freq, int(parameters.get("bagging_seed", 3))) if bagged else None
     ridge = _number(parameters, "lambda_l2") + _categorical_ridge(forest, text, parameters)
     from_average = _number(parameters, "boost_from_average", 1) != 0 and not forest.base_score.any()
     smooth = _number(parameters, "path_smooth")
+    initial = _initial(loss, average(y, weight)) if from_average else forest.base_score
+    weight = _balanced(parameters, y, weight)  # which does not enter the initial score
     entries = weight if mask is None else mask if weight is None else mask * weight[:, None]
     return Settings(
         y=y,
         eta=1.0 / Z.n_trees if is_forest else _number(parameters, "learning_rate", 0.1),
         ridge=ridge,
-        initial=average(y, weight) if from_average else forest.base_score,
+        initial=initial,
         weight=entries,
         parallel=Z.n_trees if is_forest else 1,
+        loss=loss,
+        alpha=_number(parameters, "lambda_l1"),
+        clip=_number(parameters, "max_delta_step") or float("inf"),
         mix=path_smoothing(forest, Z if entries is None else Z.with_entries(entries), ridge, smooth) if smooth > 0 else None,
         reason=suspects(
             {
@@ -75,6 +75,38 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
             }
         ),
     )
+
+
+def _loss(objective: str, parameters: dict[str, str], n_outputs: int) -> Loss:
+    name = objective.partition(" ")[0]
+    if objective == "regression":
+        return Squared()
+    if name in ("binary", "multiclassova"):
+        return Logistic(_number(parameters, "sigmoid", 1))
+    if name == "multiclass":
+        return Softmax(n_outputs / (n_outputs - 1))
+    if name == "poisson":
+        return Poisson(_number(parameters, "poisson_max_delta_step", 0.7))
+    raise refuse("a loss that can be replayed (squared, logistic, softmax, Poisson)", f"objective {objective!r}")
+
+
+def _initial(loss: Loss, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the score that boosting starts from, given the mean of y or the shares of the classes."""
+    if isinstance(loss, Logistic):
+        return np.asarray(np.log(mean / (1 - mean)) / loss.scale)
+    return mean if isinstance(loss, Squared) else np.log(mean)
+
+
+def _balanced(parameters: dict[str, str], y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Return row weights times ``scale_pos_weight``, or what ``is_unbalance`` makes of the labels."""
+    positive = y[:, 0] > 0
+    up, down = _number(parameters, "scale_pos_weight", 1), 1.0
+    if _number(parameters, "is_unbalance") != 0:
+        n_up, n_down = int(positive.sum()), int((~positive).sum())
+        up, down = (1.0, n_up / n_down) if n_up > n_down else (n_down / n_up, 1.0)
+    if up == down == 1.0:
+        return weight
+    return np.where(positive, up, down) * (1.0 if weight is None else weight)
 
 
 def path_smoothing(forest: Forest, Z: LeafIncidence, ridge: NDArray[np.float64], smooth: float) -> csr_array:

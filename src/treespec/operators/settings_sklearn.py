@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.operators import sampling
-from treespec.operators.boosting_settings import Settings, suspects
+from treespec.operators.boosting_settings import Settings, class_weighted, labels, suspects
 from treespec.operators.leaf import LeafIncidence
-from treespec.operators.replay import refuse, targets
+from treespec.operators.losses import Exponential, Logistic, Loss, Poisson, Softmax, Squared
+from treespec.operators.replay import refuse
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData
@@ -23,7 +24,7 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
     Raises
     ------
     UnsupportedModelError
-        If the loss is not squared.
+        If the loss is not one that can be replayed.
     """
     if not all(hasattr(model, name) for name in ("loss", "learning_rate", "get_params")):
         return None
@@ -33,8 +34,8 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
         reader = _gradient
     else:
         return None
-    if model.loss != "squared_error":
-        raise refuse("squared loss, for the 'boosting' smoother", f"loss {model.loss!r}")
+    if model.loss not in ("squared_error", "log_loss", "poisson", "exponential"):
+        raise refuse("a loss that can be replayed (squared, log loss, Poisson, exponential)", f"loss {model.loss!r}")
     return reader(model, forest, data, Z)
 
 
@@ -49,15 +50,21 @@ def _gradient(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Se
     mask = np.zeros((n, Z.n_trees), bool)
     mask[rows] = True
     if model.subsample < 1 and known:
-        mask[rows] = sampling.gradient_boosting(len(rows), Z.n_trees, 1, model.subsample, int(seed))
+        mask[rows] = sampling.gradient_boosting(len(rows), Z.n_trees, forest.n_outputs, model.subsample, int(seed))
     needed = stops or model.subsample < 1
     return Settings(
-        y=targets(forest, np.asarray(data.y)),
+        y=labels(forest, np.asarray(data.y)),
         eta=float(model.learning_rate),
         ridge=0.0,
         initial=forest.base_score,
         weight=_times(mask if needed else None, data.sample_weight),
-        reason=suspects({"row sampling or early stopping without an integer random_state": needed and not known}),
+        loss=_loss(model, forest.n_outputs, Softmax(forest.n_outputs / max(1, forest.n_outputs - 1))),
+        reason=suspects(
+            {
+                "row sampling or early stopping without an integer random_state": needed and not known,
+                "early stopping on a stratified split": stops and forest.classes is not None,
+            }
+        ),
     )
 
 
@@ -71,18 +78,27 @@ def _hist(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Settin
         mask = np.zeros(n, bool)
         mask[rows] = True
     return Settings(
-        y=targets(forest, np.asarray(data.y)),
+        y=labels(forest, np.asarray(data.y)),
         eta=float(model.learning_rate),
-        ridge=float(model.l2_regularization),
+        ridge=float(model.l2_regularization) + 1e-15,
         initial=forest.base_score,
-        weight=_times(mask, data.sample_weight),
+        weight=_times(mask, class_weighted(model, np.asarray(data.y), data.sample_weight)),
+        loss=_loss(model, forest.n_outputs, Softmax()),
         reason=suspects(
             {
+                "early stopping on a stratified split": stops and forest.classes is not None,
                 "early stopping without an integer random_state": stops and seed is None,
                 "monotonic constraints": model.monotonic_cst is not None,
             }
         ),
     )
+
+
+def _loss(model: Any, n_outputs: int, softmax: Softmax) -> Loss:
+    if model.loss == "log_loss":
+        return Logistic() if n_outputs == 1 else softmax
+    found: dict[str, Loss] = {"squared_error": Squared(), "poisson": Poisson(), "exponential": Exponential()}
+    return found[model.loss]
 
 
 def _hist_seed(model: Any) -> int | None:
