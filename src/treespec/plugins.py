@@ -27,6 +27,7 @@ BUILTIN: tuple[str, ...] = (
     "treespec.adapters.lightgbm",
     "treespec.adapters.files",
     "treespec.operators.smoothers",
+    "treespec.distill.compressors",
 )
 """Modules of treespec that are plugins like any other."""
 

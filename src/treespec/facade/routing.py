@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from treespec.adapters._treelite import TreeliteRouter
 from treespec.errors import PluginError
-from treespec.facade.rows import n_rows, take
 from treespec.hooks import Native
 from treespec.ir import Forest
+from treespec.ir.table import n_rows, take
 
 _BLOCK_PAIRS = 1 << 24  # (row, tree) pairs a block: native ids of 64 bits then take 128 MB
 

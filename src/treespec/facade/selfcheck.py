@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from treespec.errors import SelfCheckError
 from treespec.facade.routing import Router
-from treespec.facade.rows import n_rows, take
 from treespec.hooks import Native
 from treespec.ir import Forest
 from treespec.ir import link as links
+from treespec.ir.table import n_rows, take
 
 MAX_ROWS = 1000
 _MAX_PAIRS = 400_000  # (row, tree) pairs: keeps the check under half a second for 1,000 trees

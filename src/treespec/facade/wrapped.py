@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from treespec.errors import DataNeededError, TreespecError
 from treespec.facade.routing import Router
-from treespec.facade.rows import check_labels, check_some_rows, check_weights, n_rows
+from treespec.facade.rows import check_labels, check_some_rows, check_weights
 from treespec.facade.selfcheck import SelfCheck, self_check
 from treespec.hooks import RowData, Smoother
 from treespec.ir import Forest
 from treespec.ir import link as links
+from treespec.ir.table import n_rows
 from treespec.plugins import manager
 
 if TYPE_CHECKING:
@@ -265,33 +266,30 @@ class Wrapped:
         """
         from treespec.distill.run import distill
 
-        own = X is None
-        if own and y is not None:
+        if X is None and y is not None:
             raise DataNeededError.expected("X together with y", "y alone", "pass distill(budget, X, y)")
-        if own:
-            X, labels, weight = self._X, self._y, self._sample_weight if sample_weight is None else sample_weight
-        else:
-            check_some_rows(X)
-            labels = None if y is None else check_labels(y, n_rows(X), self.forest)
-            weight = check_weights(sample_weight, n_rows(X))
-        if holdout is not None:
-            holdout = (holdout[0], check_labels(holdout[1], n_rows(holdout[0]), self.forest))
-        schemes = {s.name: s.function for s in manager().registry("compressor").values()}
         manager().scheme("compressor", compressor)  # the clear error for an unknown name
         return distill(
             self,
             budget,
-            X=X,
-            y=labels,
-            sample_weight=weight,
+            rows=self._rows_of(X, y, sample_weight),
             compressor=compressor,
             objective=objective,
             random_state=random_state,
             progress=progress,
-            compressors=schemes,
+            compressors={s.name: s.function for s in manager().registry("compressor").values()},
             options=options,
-            holdout=holdout,
+            holdout=None if holdout is None else (holdout[0], check_labels(holdout[1], n_rows(holdout[0]), self.forest)),
         )
+
+    def _rows_of(self, X: Any, y: Any, sample_weight: Any) -> RowData | None:
+        """Return other rows as schemes get them; without X those of `wrap`, None where there are none."""
+        if X is None:
+            return None if self._X is None else self.rows
+        check_some_rows(X)
+        labels = None if y is None else check_labels(y, n_rows(X), self.forest)
+        weight = check_weights(sample_weight, n_rows(X))
+        return RowData(X, labels, weight, self.apply(X), self.apply, self.margin, self._model)
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: the model itself and ``forest.to_bytes()`` are what to keep."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import UnsupportedModelError
-
-if TYPE_CHECKING:
-    from treespec.ir.forest import Forest
 
 Array = NDArray[np.floating[Any]]
 
@@ -25,6 +22,27 @@ def _sigmoid(m: Array) -> Array:
 def _softmax(m: Array) -> Array:
     e = np.exp(m - m.max(axis=1, keepdims=True))
     return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+class Outcome(Protocol):
+    """What a model says about its outputs: the fields of `treespec.ir.Forest` of these names."""
+
+    @property
+    def task(self) -> str: ...  # noqa: D102
+    @property
+    def link(self) -> str: ...  # noqa: D102
+    @property
+    def link_scale(self) -> float: ...  # noqa: D102
+    @property
+    def sum_dtype(self) -> str: ...  # noqa: D102
+    @property
+    def classes(self) -> tuple[NDArray[Any], ...] | None: ...  # noqa: D102
+    @property
+    def ties_to_last(self) -> bool: ...  # noqa: D102
+    @property
+    def n_outputs(self) -> int: ...  # noqa: D102
+    @property
+    def framework(self) -> str: ...  # noqa: D102
 
 
 LINKS: dict[str, Callable[[Array], Array]] = {
@@ -46,14 +64,14 @@ def squeeze(margin: NDArray[Any]) -> NDArray[Any]:
     return margin[:, 0] if margin.shape[1] == 1 else margin
 
 
-def apply_link(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64]:
+def apply_link(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the link of the (n, n_outputs) margins, computed in ``forest.sum_dtype``."""
     scaled = margin.astype(forest.sum_dtype) * np.dtype(forest.sum_dtype).type(forest.link_scale)
     with np.errstate(over="ignore"):
         return LINKS[forest.link](scaled).astype(np.float64)
 
 
-def predict_proba(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+def predict_proba(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
     """Return class probabilities from (n, n_outputs) margins.
 
     Raises
@@ -74,7 +92,7 @@ def predict_proba(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.flo
     return np.column_stack([1 - p[:, 0], p[:, 0]]) if p.shape[1] == 1 else p
 
 
-def predict(forest: Forest, margin: NDArray[np.float64]) -> NDArray[Any]:
+def predict(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[Any]:
     """Return the framework's ``predict`` from (n, n_outputs) margins."""
     if forest.classes is None:
         return squeeze(apply_link(forest, margin))
@@ -91,12 +109,12 @@ def predict(forest: Forest, margin: NDArray[np.float64]) -> NDArray[Any]:
     return np.asarray(classes[_positive(forest, margin[:, 0]).astype(int)])
 
 
-def _decision(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.float64]:
+def _decision(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what the framework takes the argmax of: probabilities, where they can tie although margins do not."""
     return apply_link(forest, margin) if forest.sum_dtype == "float32" or forest.link == "sigmoid-each" else margin
 
 
-def _positive(forest: Forest, margin: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _positive(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.bool_]:
     if forest.link in ("sigmoid", "probability"):
         p = apply_link(forest, margin[:, None])[:, 0]
         return p >= 0.5 if forest.ties_to_last else p > 0.5

@@ -193,3 +193,22 @@ def _check_names(names: list[str], feature_names: tuple[str, ...]) -> None:
                 f"{title} {shown}",
                 "select the model's columns by name (their order does not matter)",
             )
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of an array, sparse matrix or frame."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X)
+
+
+def take(X: Any, rows: Any) -> Any:
+    """Return the given rows (indices or slice) of an array, sparse matrix or frame, as the same kind."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "take") and hasattr(X, "column_names"):  # Arrow
+        return X.take(np.arange(n_rows(X))[rows])
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
+    if isinstance(X, (list, tuple)):
+        return np.asarray(X)[rows]
+    return X[rows]

@@ -1,0 +1,73 @@
+"""Which inputs a student makes of the columns of its rows: fitted on rows, within a share of the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.ir import Forest
+from treespec.ir.table import Table, read_table
+from treespec.students.preprocess import Column, Preprocess, Value, category_keys
+
+_BYTES_AN_INPUT = 40  # of budget for each category: what a net of fitting width spends on one input
+_FEWEST_CATEGORIES = 8
+_TWO = 2
+
+
+def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
+    """Return the preprocessing for rows X.
+
+    Numbers are kept, imputed with their mean where any is missing (and then a missing value is an input of its own). Categories are
+    one-hot: those that the forest splits as categories. Where there are more than the budget has room for, the most frequent are
+    kept. Columns that no tree splits on are left out.
+
+    Parameters
+    ----------
+    forest : Forest
+    X : array-like or frame of shape (n, n_features)
+    budget : int
+        Bytes of the whole student.
+    """
+    table = read_table(X, forest.n_features, forest.feature_names)
+    used = np.unique(forest.feature[~forest.is_leaf])
+    found = {int(j): _categories(forest, table, int(j)) for j in used if int(j) in forest.inputs.categorical}
+    room = max(_FEWEST_CATEGORIES, budget // _BYTES_AN_INPUT)
+    most = _most_for_each([len(values) for values, _ in found.values()], room)
+    columns = []
+    for j in range(table.n_columns):
+        if j not in used:
+            columns.append(Column("unused"))
+        elif j in found:
+            values, missing = found[j]
+            listed = values[:1] if len(values) == _TWO and not missing else values[:most]
+            columns.append(Column("category", values=tuple(listed), indicator=missing))
+        else:
+            columns.append(_number(table.numbers(j)))
+    return Preprocess(tuple(columns))
+
+
+def _number(values: NDArray[np.float64]) -> Column:
+    missing = np.isnan(values)
+    if not missing.any():
+        return Column("number")
+    known = values[~missing & np.isfinite(values)]
+    return Column("number", fill=float(np.float32(known.mean())) if len(known) else 0.0, indicator=True)
+
+
+def _categories(forest: Forest, table: Table, j: int) -> tuple[list[Value], bool]:
+    """Return the categories of a column, most frequent first, and whether any is missing."""
+    known = dict(forest.inputs.categories).get(j, ())
+    keys, missing = category_keys(table.values(j), text=any(isinstance(v, str) for v in known))
+    distinct, times = np.unique(keys[~missing], return_counts=True)
+    order = np.argsort(-times, kind="stable")
+    return [str(v) if isinstance(v, str) else float(v) for v in distinct[order]], bool(missing.any())
+
+
+def _most_for_each(sizes: list[int], room: int) -> int:
+    """Return the largest number of categories a column such that all columns together have room."""
+    most = max(sizes, default=0)
+    while most > 1 and sum(min(s, most) for s in sizes) > room:
+        most -= 1
+    return most

@@ -1,0 +1,16 @@
+"""The built-in compressors, registered through the hook like anybody's."""
+
+from __future__ import annotations
+
+from treespec.distill.auto import auto
+from treespec.distill.mlp import mlp
+from treespec.distill.scate import scate
+from treespec.hooks import Compressor, Register, hookimpl
+
+
+@hookimpl
+def treespec_compressors(register: Register[Compressor]) -> None:
+    """Register them."""
+    register("mlp", mlp)
+    register("scate", scate)
+    register("auto", auto)

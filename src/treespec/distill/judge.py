@@ -1,0 +1,114 @@
+"""One measure for all candidates, whatever they were trained on: loss and score of margins on given rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.distill.data import DistillData
+from treespec.ir import link as links
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How good predictions are.
+
+    Attributes
+    ----------
+    loss : float
+        What candidates are compared by, smaller is better: 1 - R2, or the Brier score of the probabilities (which is as fair to
+        linear probabilities as to logits, and less noisy on few rows than accuracy).
+    score : float
+        What people read: R2, or accuracy.
+    metric : str
+        "R2" or "accuracy".
+    """
+
+    loss: float
+    score: float
+    metric: str
+
+
+def judge(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None = None) -> Verdict:
+    """Judge margins (m, n_outputs) by what is wanted.
+
+    Parameters
+    ----------
+    wanted : (m,) labels as the user gave them, or (m, k) values or probabilities of the teacher
+    """
+    if is_classifier(outcome):
+        return _classes(outcome, margin, wanted, weight)
+    prediction = links.apply_link(outcome, margin)
+    truth = np.asarray(wanted, float).reshape(len(margin), -1)
+    truth = np.repeat(truth, prediction.shape[1], axis=1) if truth.shape[1] == 1 else truth
+    centre = np.average(truth, axis=0, weights=weight)
+    rest = np.average((truth - prediction) ** 2, axis=0, weights=weight)
+    total = np.average((truth - centre) ** 2, axis=0, weights=weight)
+    r2 = float(np.mean(1 - rest / np.where(total > 0, total, 1.0)))
+    return Verdict(1 - r2, r2, "R2")
+
+
+def is_classifier(outcome: links.Outcome) -> bool:
+    """Tell whether predictions are judged as classes."""
+    return (
+        outcome.task in ("binary", "multiclass", "multi-output")
+        and outcome.link != "identity"
+        and outcome.n_outputs > 0
+        and _has_classes(outcome)
+    )
+
+
+def _has_classes(outcome: links.Outcome) -> bool:
+    return outcome.link in ("probability", "sigmoid", "softmax", "sigmoid-each", "hinge")
+
+
+def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None) -> Verdict:
+    p = probabilities(outcome, margin)
+    target = (
+        wanted if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1] else one_hot(outcome, wanted, p.shape[1])
+    )  # noqa: PLR2004
+    brier = float(np.average(((p - target) ** 2).sum(axis=1) / 2, weights=weight))
+    if outcome.link == "sigmoid-each":
+        hit = ((p > 0.5) == (target > 0.5)).mean(axis=1)  # noqa: PLR2004
+    else:
+        hit = p.argmax(axis=1) == target.argmax(axis=1)
+    return Verdict(brier, float(np.average(hit, weights=weight)), "accuracy")
+
+
+def probabilities(outcome: links.Outcome, margin: Array) -> Array:
+    """Return (m, k) probabilities: both classes of a binary model, else one column an output."""
+    p = links.apply_link(outcome, margin)
+    return np.column_stack([1 - p[:, 0], p[:, 0]]) if p.shape[1] == 1 else p
+
+
+def one_hot(outcome: links.Outcome, y: NDArray[Any], k: int) -> Array:
+    """Return labels as (m, k) columns of 0 and 1 (raw boosters: class numbers, or probabilities of the second class)."""
+    if outcome.classes is not None and len(outcome.classes) > 1:
+        return np.column_stack([(np.asarray(y)[:, j] == c[1]).astype(float) for j, c in enumerate(outcome.classes)])
+    if outcome.classes is not None:
+        return np.asarray(np.asarray(y)[:, None] == outcome.classes[0][None, :], dtype=float)
+    labels = np.asarray(y, float)
+    if labels.ndim == 2:  # noqa: PLR2004
+        return labels
+    return np.column_stack([1 - labels, labels]) if k == 2 else np.eye(k)[labels.astype(int)]  # noqa: PLR2004
+
+
+def judge_validation(outcome: links.Outcome, margin: Array, data: DistillData) -> Verdict:
+    """Judge margins on the validation rows, by labels or by the teacher as the objective says."""
+    rows = data.validation
+    weight = None if data.rows.sample_weight is None else data.rows.sample_weight[rows]
+    return judge(outcome, margin, wanted_of(outcome, data, rows), weight)
+
+
+def wanted_of(outcome: links.Outcome, data: DistillData, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Return labels of rows, or what the teacher says of them."""
+    if data.objective == "accuracy" and data.rows.y is not None and outcome.task != "ranking":
+        return np.asarray(data.rows.y[rows])
+    if is_classifier(outcome):
+        return probabilities(outcome, data.margin[rows])
+    return links.apply_link(outcome, data.margin[rows])

@@ -1,0 +1,201 @@
+"""Compressor ``scate``: a small net learns the leading spectral directions of the ensemble's own smoother.
+
+Source: Vu and Watson, "Minimax Rates and Spectral Distillation for Tree Ensembles", section "Spectral Compression of Adaptive Tree
+Ensembles". Targets are the first P eigenvectors psi of the forest kernel (a booster of squared loss: left singular vectors of its
+smoother; other boosters: the kernel of their trees); the loss is the spectrum-weighted squared error plus gamma times the off-diagonal
+Gram penalty; the prediction is ``c . g(x)``, ``c = Lambda Psi.T y``. The output layer and c are both linear, so they fold into one layer,
+and P costs no bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.distill.data import DistillData
+from treespec.distill.nets import Inputs, Output, build, prepare
+from treespec.distill.problem import Problem, pose
+from treespec.distill.shapes import check_smallest, widest
+from treespec.distill.train import Best, Recipe, spectral_loss, train
+from treespec.errors import TreespecError
+from treespec.hooks import Progress, Teacher
+from treespec.ir import Forest
+from treespec.ir.table import take
+from treespec.operators.boosted import boosting
+from treespec.operators.kernel import leaf
+from treespec.operators.spectrum import spectrum
+from treespec.students.mlp import MLPStudent, Precision
+
+Array = NDArray[np.float64]
+
+RANK = 50
+GAMMA = 0.001
+WIDTHS = (4, 8, 16, 32, 64, 128)
+DEPTHS = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Spectral targets of all rows.
+
+    Attributes
+    ----------
+    psi : (n, P) array
+        Scaled to mean square 1.
+    weight : (P,) array
+        Squared eigenvalues over the largest.
+    coefficients : (P, k) array
+        ``psi @ coefficients + offset`` is the rank-P prediction.
+    offset : (k,) array
+    smoother : str
+    """
+
+    psi: Array
+    weight: Array
+    coefficients: Array
+    offset: Array
+    smoother: str
+
+
+def scate(
+    teacher: Teacher,
+    budget: int,
+    *,
+    data: DistillData,
+    random_state: int,
+    progress: Progress | None,
+    rank: int = RANK,
+    gamma: float = GAMMA,
+    teacher_term: float = 0.0,
+    label_term: float = 0.0,
+    precision: Precision = "float16",
+    epochs: int = 200,
+    max_steps: int = 4000,
+) -> MLPStudent:
+    """Return a student of at most ``budget`` bytes that learns spectral directions.
+
+    Parameters
+    ----------
+    rank : int
+        Number P of directions.
+    gamma : float
+        Weight of the off-diagonal Gram penalty.
+    teacher_term, label_term : float
+        Weight of the squared error to the teacher's margins and to the labels, which the paper does not use.
+    precision : {"float32", "float16", "int8"}
+        Of the stored weights.
+    epochs : int
+        As the paper; stopped early on the validation rows.
+    max_steps : int
+        Bound on the training of one net, whatever the number of rows.
+    """
+    forest = teacher.forest
+    problem = pose(forest, data)
+    inputs = prepare(forest, data, budget)
+    check_smallest(inputs.preprocess, problem.n_outputs, budget, "a net of one hidden unit on these columns", hidden=(1,))
+    if progress is not None:
+        progress("scate: spectrum", 0.0)
+    directions = find_directions(forest, data, problem, rank, random_state)
+    shapes = grid(inputs, problem.n_outputs, budget, precision)
+    terms = _terms(problem, directions, teacher_term, label_term)
+    recipe = {"epochs": epochs, "max_steps": max_steps, "seed": random_state, "gamma": gamma}
+    tried: list[tuple[tuple[int, ...], Best]] = []
+    for k, hidden in enumerate(shapes):
+        if progress is not None:
+            progress(f"scate: net of {hidden} hidden units", (k + 1) / (len(shapes) + 2))
+        tried.append((hidden, _fit(inputs, directions, data, problem, hidden, recipe, terms, rows=data.fit)))
+    hidden, best = min(tried, key=lambda t: t[1].value[0])
+    if progress is not None:
+        progress("scate: refit on all rows", (len(shapes) + 1) / (len(shapes) + 2))
+    final = _fit(inputs, directions, data, problem, hidden, recipe, terms, rows=None, stop=best.step)
+    head = "mean" if problem.loss != "squared" else "value"
+    scale = np.full(problem.n_outputs, 1.0 if head == "mean" else problem.margin_scale)
+    output = Output(head, scale, directions.offset * scale, directions.coefficients)
+    student = build(forest, inputs, final.net, output, precision)
+    judged = build(forest, inputs, best.net, output, precision)
+    student.report = {
+        "compressor": "scate",
+        "chosen": {"hidden": list(hidden), "rank": directions.psi.shape[1], "smoother": directions.smoother, "precision": precision},
+        "candidates": [{"hidden": list(h), "loss": b.value[0], "step": b.step[0]} for h, b in tried],
+        "validation_margin": judged.margin(take(data.rows.X, data.validation)).reshape(len(data.validation), -1),
+    }
+    return student
+
+
+def find_directions(forest: Forest, data: DistillData, problem: Problem, rank: int, random_state: int) -> Directions:
+    """Return the leading directions of the smoother that the teacher is, and what they predict."""
+    y = problem.target(data.objective)
+    P = min(rank, data.n_rows - 1, data.n_rows)
+    smoother, name, start = _smoother(forest, data)
+    found = spectrum(smoother, max(1, P), random_state=random_state)
+    offset = np.full(y.shape[1], start)
+    root = np.sqrt(data.n_rows)
+    return Directions(found.left * root, (found.values / found.values[0]) ** 2, found.coefficients(y - offset) / root, offset, name)
+
+
+def _smoother(forest: Forest, data: DistillData) -> tuple[Any, str, float]:
+    """Return the boosting smoother where it is exact on these rows, else the leaf kernel; its name, and its initial score."""
+    if forest.aggregation == "sum" and forest.loss == "squared" and forest.n_outputs == 1 and not data.drawn:
+        try:
+            smoother = boosting(forest, data.rows)
+        except TreespecError:  # not the training rows, or leaf values that are not linear in the labels: the kernel of the trees serves
+            pass
+        else:
+            return smoother, "boosting", smoother.initial
+    return leaf(forest, data.rows), "leaf", 0.0
+
+
+def grid(inputs: Inputs, n_outputs: int, budget: int, precision: Precision) -> list[tuple[int, ...]]:
+    """Return the widest net of each depth that fits, among the paper's widths and the budget's own."""
+    shapes = []
+    for depth in DEPTHS:
+        width = widest(inputs.preprocess, depth, n_outputs, budget, precision, most=WIDTHS[-1])
+        if width >= WIDTHS[0] or not shapes and width:
+            shapes.append((width,) * depth)
+    return shapes[:3]
+
+
+def _terms(problem: Problem, directions: Directions, teacher_term: float, label_term: float) -> list[tuple[float, Array]]:
+    """Return the optional terms of the loss: (factor, standardised targets minus the offset)."""
+    spread = float(problem.teacher.std()) or 1.0
+    terms = [(teacher_term / spread**2, problem.teacher - directions.offset)] if teacher_term else []
+    if label_term and problem.labels is not None:
+        terms.append((label_term / spread**2, problem.labels - directions.offset))
+    return terms
+
+
+def _fit(
+    inputs: Inputs,
+    directions: Directions,
+    data: DistillData,
+    problem: Problem,
+    hidden: tuple[int, ...],
+    recipe: dict[str, Any],
+    terms: list[tuple[float, Array]],
+    *,
+    rows: NDArray[np.intp] | None,
+    stop: list[int] | None = None,
+) -> Best:
+    """Train one net; on ``rows`` with early stopping on the validation rows, or on all rows up to ``stop``."""
+    chosen = np.arange(data.n_rows) if rows is None else rows
+    batch = 64 if len(chosen) <= 3000 else 256  # noqa: PLR2004
+    steps = max(50, min(recipe["max_steps"], recipe["epochs"] * len(chosen) // batch))
+    loss = spectral_loss(directions.weight, recipe["gamma"], directions.coefficients if terms else None, [(f, t[chosen]) for f, t in terms])
+    wanted = problem.target(data.objective)[data.validation]
+    weight = None if data.rows.sample_weight is None else data.rows.sample_weight[data.validation]
+
+    def judge(outputs: Array) -> list[float]:
+        errors = ((outputs[0] @ directions.coefficients + directions.offset - wanted) ** 2).mean(axis=1)
+        return [float(np.average(errors, weights=weight))]
+
+    return train(
+        inputs.values[chosen],
+        directions.psi[chosen][None].astype(np.float32),
+        Recipe(hidden, loss, [1e-4], steps=steps, batch=batch, checks=10, seed=recipe["seed"]),
+        judge=None if rows is None else judge,
+        judged=None if rows is None else inputs.values[data.validation],
+        stop=stop,
+    )

@@ -1,0 +1,95 @@
+"""`Student`: what every student can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.ir import link as links
+from treespec.students.outcome import Outcome
+
+
+class Student(ABC):
+    """A small model that was distilled from a tree ensemble. Immutable but for ``report``.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        Task, link and classes, as the teacher's.
+    report : treespec.distill.report.Report or dict or None
+        How it came about: scores and the rows they were measured on, fidelity, seconds, every candidate. A dict after loading.
+    """
+
+    kind: ClassVar[str]
+    """How the file calls this kind of student."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.report: Any = None
+
+    # ---- what a kind of student defines
+
+    @abstractmethod
+    def payload(self) -> bytes:
+        """Return every byte of constant data that a device needs to predict."""
+
+    @classmethod
+    @abstractmethod
+    def from_payload(cls, payload: bytes, outcome: Outcome) -> Self:
+        """Read a student back; damaged bytes raise `FileFormatError`."""
+
+    @abstractmethod
+    def _margin(self, X: Any) -> NDArray[np.float64]:
+        """Return (n, n_outputs) margins of rows as the user passes them."""
+
+    # ---- what all can do
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Bytes of constant data that a device needs to predict: weights or trees, scaling, imputation, category maps, header.
+
+        Code is not counted, nor what only people need (names of columns and classes, the report).
+        """
+        return len(self.payload())
+
+    @property
+    def task(self) -> str:
+        """The teacher's task."""
+        return self.outcome.task
+
+    def margin(self, X: Any) -> NDArray[np.float64]:
+        """Return raw margins on the teacher's scale, (n,) or (n, n_outputs)."""
+        return links.squeeze(self._margin(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return what the teacher's ``predict`` would: values, class labels, or a raw booster's probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n, n_features)
+            As the teacher takes it.
+        """
+        return links.predict(self.outcome, self._margin(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return (n, n_classes) class probabilities."""
+        return np.asarray(links.predict_proba(self.outcome, self._margin(X)))
+
+    def to_bytes(self) -> bytes:
+        """Return the student as the bytes of a file: metadata and `payload`; no pickle."""
+        from treespec.students.file import dumps
+
+        return dumps(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the student to one file, to be read with `treespec.load_student`."""
+        Path(path).write_bytes(self.to_bytes())
+
+    def __repr__(self) -> str:
+        """Say what the student is in one line."""
+        return f"{type(self).__name__}({self.n_bytes} bytes, {self.task}, from {self.outcome.framework})"

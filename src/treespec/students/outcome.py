@@ -1,0 +1,98 @@
+"""`Outcome`: what a student's numbers mean, taken over from its teacher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treespec.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from treespec.ir import Forest
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Task, link and classes of the teacher, in the words of `treespec.ir.Forest`.
+
+    Attributes
+    ----------
+    task, link, link_scale, classes, n_outputs, ties_to_last, framework
+        As in `treespec.ir.Forest`.
+    n_features : int
+        Columns that the teacher, and so the student, takes.
+    feature_names : tuple of str or None
+    """
+
+    task: str
+    link: str
+    n_outputs: int
+    n_features: int
+    link_scale: float = 1.0
+    classes: tuple[NDArray[Any], ...] | None = None
+    ties_to_last: bool = False
+    framework: str = "unknown"
+    feature_names: tuple[str, ...] | None = None
+
+    sum_dtype = "float64"  # a student is not bound to its teacher's rounding
+
+    @classmethod
+    def of(cls, forest: Forest) -> Outcome:
+        """Return the outcome of a forest."""
+        return cls(
+            forest.task,
+            forest.link,
+            forest.n_outputs,
+            forest.n_features,
+            forest.link_scale,
+            forest.classes,
+            forest.ties_to_last,
+            forest.framework,
+            forest.feature_names,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for a file's metadata."""
+        return {
+            "task": self.task,
+            "link": self.link,
+            "n_outputs": self.n_outputs,
+            "n_features": self.n_features,
+            "link_scale": self.link_scale,
+            "classes": None if self.classes is None else [_labels_to_json(c) for c in self.classes],
+            "ties_to_last": self.ties_to_last,
+            "framework": self.framework,
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+        }
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Outcome:
+        """Read what `to_json` wrote; KeyError, TypeError or ValueError for anything else."""
+        classes, names = plain["classes"], plain["feature_names"]
+        return cls(
+            task=str(plain["task"]),
+            link=str(plain["link"]),
+            n_outputs=int(plain["n_outputs"]),
+            n_features=int(plain["n_features"]),
+            link_scale=float(plain["link_scale"]),
+            classes=None if classes is None else tuple(_labels_from_json(c) for c in classes),
+            ties_to_last=bool(plain["ties_to_last"]),
+            framework=str(plain["framework"]),
+            feature_names=None if names is None else tuple(str(c) for c in names),
+        )
+
+
+def _labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
+    return {"type": "text" if labels.dtype.kind in "OU" else labels.dtype.newbyteorder("<").str, "labels": labels.tolist()}
+
+
+def _labels_from_json(plain: dict[str, Any]) -> NDArray[Any]:
+    labels, dtype = plain["labels"], plain["type"]
+    if dtype == "text":
+        return np.array(labels) if all(isinstance(c, str) for c in labels) else np.array(labels, dtype=object)
+    if np.dtype(dtype).kind not in "biuf":
+        raise FileFormatError.expected("class labels that are numbers or text", f"labels of type {dtype!r}", "the file is damaged")
+    return np.array(labels, dtype=dtype)
