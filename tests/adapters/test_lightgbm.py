@@ -78,6 +78,7 @@ MODELS = {
     "zero as missing, categories": regressor(zero_as_missing=True, **CATEGORICAL),
     "no missing values": regressor(X=np.nan_to_num(X)),
     "use_missing=false": regressor(use_missing=False),
+    "few categories": regressor(X=np.column_stack([X[:, :3], X[:, 3] % 3]), **CATEGORICAL),  # their splits have no missing type
     "dart": regressor(boosting_type="dart"),
     "forest": regressor(**BAGGED),
     "goss": regressor(data_sample_strategy="goss"),
@@ -367,6 +368,36 @@ def test_what_a_sparse_matrix_does_not_store_is_zero(form, name):
     np.testing.assert_array_equal(forest.margin(rows), forest.margin(dense))
 
 
+# ---- texts that no training writes, read by LightGBM and by us
+
+
+def both(text):
+    text = "\n".join(line for line in text.split("\n") if not line.startswith("tree_sizes="))  # LightGBM jumps by them
+    booster = lgb.Booster(model_str=text)
+    forest = adapter.treespec_adapt(booster)
+    return booster, forest, rows_of(forest)
+
+
+def test_a_threshold_of_zero_sends_a_missing_value_left_where_it_is_zero():
+    text = MODELS["no missing values"]().booster_.model_to_string()
+    lines = text.split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith("threshold="))
+    lines[first] = "threshold=0 " + lines[first].partition(" ")[2]
+    booster, forest, rows = both("\n".join(lines))
+    assert (forest.threshold == 0).any()
+    np.testing.assert_array_equal(forest.native_id[forest.apply(rows)], booster.predict(rows, pred_leaf=True))
+
+
+def test_probabilities_that_tie_choose_the_class_that_lightgbm_chooses():
+    model = MODELS["one against all"]()
+    text = model.booster_.model_to_string().replace("sigmoid:0.7", "sigmoid:700")
+    booster, forest, rows = both(text)
+    p = booster.predict(rows)
+    assert (np.sort(p, axis=1)[:, -1] == np.sort(p, axis=1)[:, -2]).any()
+    labelled = forest.with_values(forest.value, classes=(np.arange(3),))
+    np.testing.assert_array_equal(labelled.predict(rows), p.argmax(axis=1))
+
+
 # ---- refusals
 
 
@@ -425,7 +456,7 @@ def test_damaged_texts_are_refused(old, new):
         text = head + new + tail.partition(" ")[2]
     else:
         text = text.replace(old, new, 1)
-    with pytest.raises((FileFormatError, UnsupportedModelError)):
+    with pytest.raises(FileFormatError):
         adapter.forest_of(lightgbm_text.read(text), framework="lightgbm")
 
 

@@ -16,7 +16,7 @@ from treespec.adapters._match import is_a
 from treespec.adapters._reach import reachable
 from treespec.adapters.lightgbm_native import LightgbmNative
 from treespec.adapters.lightgbm_text import MISSING_NAN, MISSING_NONE, MISSING_ZERO, LightgbmText, LightgbmTree
-from treespec.errors import ModelNotFittedError, UnsupportedModelError
+from treespec.errors import FileFormatError, ModelNotFittedError, UnsupportedModelError
 from treespec.hooks import Native, hookimpl
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
@@ -79,13 +79,23 @@ def forest_of(text: LightgbmText, *, framework: str, labels: NDArray[Any] | None
     framework : str
     labels : ndarray, optional
         Class labels of a wrapper that predicts classes.
+
+    Raises
+    ------
+    FileFormatError
+        If the nodes are no trees.
+    UnsupportedModelError
+        If there is no tree, or the input rule cannot be told.
     """
     if not text.trees:
         raise UnsupportedModelError.expected("at least one tree", "none", "train for at least one round")
     trees, k = text.trees, text.n_outputs
     offset = np.cumsum([0, *(len(t.left) for t in trees)])
     left, right = (np.concatenate([getattr(t, side) for t in trees]) for side in ("left", "right"))
-    reached = reachable(left, right, offset)
+    try:
+        reached = reachable(left, right, offset)
+    except UnsupportedModelError as error:
+        raise FileFormatError(str(error)) from error
     at, leaf = reached.source, reached.left == -1
     zero = _zero_rule(trees)
     category_offset, category = _categories(trees, offset, at)

@@ -29,6 +29,8 @@ class XgboostNative:
         self._model, self._booster, self._forest = model, booster, forest
         self._range = (0, 0) if n_rounds is None else (0, n_rounds)
         self._wrapped = is_a(model, "xgboost", "XGBModel")
+        missing = getattr(model, "missing", None)
+        self._missing = float("nan") if missing is None else float(missing)
 
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
         """Return the (n, n_trees) node ids of ``pred_leaf``.
@@ -70,7 +72,7 @@ class XgboostNative:
         from scipy.sparse import csr_matrix
 
         forest = self._forest
-        missing = forest.inputs.missing_value
+        missing = self._missing
         if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64):
             return X, missing
         if hasattr(X, "tocsr"):
