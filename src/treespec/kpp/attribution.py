@@ -1,0 +1,126 @@
+"""Exact additive attribution of KPP scores (section 5): to nodes, and to variables by the split above each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from treespec.errors import MissingDependencyError, UnsupportedModelError
+from treespec.operators.leaf import LeafIncidence
+from treespec.operators.path import PathMap
+
+if TYPE_CHECKING:
+    from treespec.kpp.representation import Representation
+
+Array = NDArray[np.float64]
+
+_TABLE = 1 << 23  # numbers of a table of contributions: 64 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """What each variable (or node) adds to each score; with ``base`` the parts sum to the score exactly.
+
+    This is **not** a Shapley value. Each node's coordinate goes to the variable of the split just above it, given the splits further
+    up, so a variable's share depends on the trees and on the minimum-norm coefficients among the many that give the same predictor
+    (Remarks 5.4 and 5.5).
+
+    Attributes
+    ----------
+    values : (n, p) or (n, p, n_outputs) array
+        For ``by="node"``: (n, m), a CSR array unless centred, or a list of them, one for each output.
+    base : float or (n_outputs,) array
+        Intercept and root coordinates; with ``centred`` also the mean of the parts over the training rows.
+    data : array-like
+        The rows.
+    feature_names : tuple of str or None
+    by : {"variable", "node"}
+    centred : bool
+    """
+
+    values: Any
+    base: Any
+    data: Any = field(repr=False)
+    feature_names: tuple[str, ...] | None
+    by: str
+    centred: bool
+
+    def to_shap(self) -> Any:
+        """Return the values as a ``shap.Explanation``, for shap's plots. They are still not Shapley values.
+
+        Raises
+        ------
+        MissingDependencyError
+            If shap is not installed.
+        UnsupportedModelError
+            For attributions to nodes, which shap's plots have no place for.
+        """
+        if self.by != "variable":
+            raise UnsupportedModelError.expected("an attribution to variables", "one to nodes", "use attribute(X).to_shap()")
+        try:
+            import shap  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        except ImportError:
+            raise MissingDependencyError(
+                "to_shap() needs the package 'shap', which is not installed.\n\nHint: pip install shap; .values and .base hold the numbers."
+            ) from None
+        n = len(self.values)
+        base = np.full(n, self.base) if np.ndim(self.base) == 0 else np.tile(self.base, (n, 1))
+        data = np.asarray(self.data)
+        return shap.Explanation(values=self.values, base_values=base, data=data, feature_names=self.feature_names)
+
+
+def by_variable(representation: Representation, X: Any, coef: Array) -> tuple[Array, Array]:
+    """Return (n, p, k) parts of the scores and (k,) the root coordinates' part (eq. 37 and 38, intercept left out).
+
+    Notes
+    -----
+    Contributions are pushed down to one row of p numbers a leaf, then gathered: O(n_nodes * p * k + n * n_trees * p * k) time; beside
+    the result a table of 64 MB.
+    """
+    p, k = representation.common_features(), coef.shape[1]
+    out: Array | None = None
+    root = np.zeros(k)
+    edges = representation.edges
+    for e, (m, ids) in enumerate(zip(representation.maps, representation.leaf_ids(X), strict=True)):
+        w = representation.factor * coef[edges[e] : edges[e + 1]]
+        out = np.zeros((len(ids), p, k)) if out is None else out
+        _add_paths(out, m, LeafIncidence.of(m.forest, ids), m.scale[:, None] * w)
+        roots = m.forest.tree_offset[:-1]
+        root += (m.scale[roots, None] * w[roots]).sum(axis=0)
+    if representation.raw is not None and out is not None:
+        raw = representation.raw.features(representation.forests[0].encode(X)).matrix
+        out += representation.factor * raw[:, :, None] * coef[edges[-2] :]
+    return np.asarray(out), root
+
+
+def _add_paths(out: Array, m: PathMap, Z: LeafIncidence, part: Array) -> None:
+    """Add to ``out`` (n, p, k) the parts (n_nodes, k) of the nodes on each row's paths, by the variable split above the node."""
+    k = part.shape[1]
+    node = np.flatnonzero(m.table.parent >= 0)
+    variable = m.forest.feature[m.table.parent[node]]
+    used = np.unique(variable)
+    step = max(1, _TABLE // max(1, m.n_coordinates * k))
+    for start in range(0, len(used), step):
+        chosen = used[start : start + step]
+        place = np.searchsorted(chosen, variable)
+        mine = (variable >= chosen[0]) & (variable <= chosen[-1])
+        table = np.zeros((m.n_coordinates, len(chosen), k))
+        table[node[mine], place[mine]] = part[node[mine]]
+        leaf = m.table.matmat(table.reshape(m.n_coordinates, -1))
+        out[:, chosen] += Z.matmat(leaf).reshape(len(out), len(chosen), k)
+
+
+def by_node(phi: csr_array, coef: Array, mean: Array | None) -> Any:
+    """Return the parts ``w_v phi_v(x)`` of each node (eq. 36), one (n, m) array an output; with ``mean`` those of eq. 39, dense."""
+    parts: list[Any] = []
+    for j in range(coef.shape[1]):
+        w = coef[:, j]
+        parts.append(csr_array(phi * w) if mean is None else (phi.toarray() - mean) * w)
+    return parts[0] if len(parts) == 1 else parts
+
+
+By = Literal["variable", "node"]
