@@ -14,6 +14,7 @@ from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.lanczos import leading_eigenpairs
+from treespec.operators.merged import MergedKernel
 
 _DENSE_ROWS = 800  # up to here a dense decomposition is faster than Lanczos
 _DECAY_RANKS = 100
@@ -183,7 +184,10 @@ def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: fl
     """Eigenpairs of the symmetric form ``diag(sqrt w) Z D Z.T diag(sqrt w)``, which has the same eigenvalues."""
     root = kernel.sqrt_weight[:, None]
     safe = np.where(root > 0, root, 1.0)
-    values, vectors = _eigen(lambda V: root * kernel.matmat(V / safe), kernel.shape[0], rank, random_state, tolerance)
+    n = kernel.shape[0]
+    quick = not _dense(n, rank) and MergedKernel.disjoint(kernel)
+    multiply = MergedKernel(kernel).matmat if quick else lambda V: root * kernel.matmat(V / safe)
+    values, vectors = _eigen(multiply, n, rank, random_state, tolerance)
     vectors = vectors * _sign(vectors)
     left, right = vectors / safe, vectors * root
     if (root == 0).any():  # a row without weight has no direction of its own: extend to it
