@@ -141,7 +141,7 @@ def test_every_output_has_its_own_smoother(strategy, rows_of, table):
         boosting(forest, data, output=3)
 
 
-def test_lightgbm_adds_cat_l2_where_many_categories_face_many(rows_of, table):
+def test_lightgbm_adds_cat_l2_where_many_categories_face_many(rows_of, table, tmp_path):
     X, y, _ = table
     X = X.copy()
     rng = np.random.default_rng(0)
@@ -150,6 +150,9 @@ def test_lightgbm_adds_cat_l2_where_many_categories_face_many(rows_of, table):
     model = lgb(min_data_per_group=5, cat_smooth=1).fit(X, y, categorical_feature=[0, 1])
     forest, data = rows_of(model, X, y)
     assert forest.categorical.any()
+    assert boosting(forest, data).exactness < 1e-6
+    model.booster_.save_model(tmp_path / "model.txt")  # a model file carries the parameters too
+    data = type(data)(X, y, None, data.leaf_id, data.apply, data.margin, model=tmp_path / "model.txt")
     assert boosting(forest, data).exactness < 1e-6
 
 

@@ -8,6 +8,18 @@ from treespec.operators.bagging import in_bag, oob
 from treespec.operators.boosting import BoostingSmoother
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.leaf import LeafIncidence
+from treespec.operators.smoother import LeafSmoother
 from treespec.operators.spectrum import Spectrum, spectrum
+from treespec.operators.tangent import BoostingTangent
 
-__all__ = ["BoostingSmoother", "ForestKernel", "LeafIncidence", "Spectrum", "in_bag", "oob", "spectrum"]
+__all__ = [
+    "BoostingSmoother",
+    "BoostingTangent",
+    "ForestKernel",
+    "LeafIncidence",
+    "LeafSmoother",
+    "Spectrum",
+    "in_bag",
+    "oob",
+    "spectrum",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,19 @@ if TYPE_CHECKING:
 
 
 def is_mine(model: Any) -> bool:
-    """Return whether the model is LightGBM's."""
-    return hasattr(getattr(model, "booster_", model), "model_to_string")
+    """Return whether the model, or the model file, is LightGBM's."""
+    return _text(model) is not None
+
+
+def _text(model: Any) -> str | None:
+    """Return the model text of a LightGBM model or file, else None."""
+    booster = getattr(model, "booster_", model)
+    if hasattr(booster, "model_to_string"):
+        return str(booster.model_to_string())
+    if isinstance(model, (str, Path)) and Path(model).is_file():
+        content = Path(model).read_bytes()
+        return content.decode("utf-8", "replace") if content.startswith(b"tree") else None
+    return None
 
 
 def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Settings | None:
@@ -33,9 +45,9 @@ def read(model: Any, forest: Forest, data: RowData, Z: LeafIncidence) -> Setting
     UnsupportedModelError
         If the loss is not one that can be replayed.
     """
-    if not is_mine(model):
+    text = _text(model)
+    if text is None:
         return None
-    text = getattr(model, "booster_", model).model_to_string()
     parameters = _parameters(text)
     y = single(labels(forest, np.asarray(data.y)))
     loss = _loss(_line(text, "objective="), parameters, forest.n_outputs)
