@@ -70,10 +70,7 @@ def test_attributions_add_up_to_the_score(name, centred, by):
     p, k = problem(name), fitted(name)
     a = k.attribute(p.X, by=by, centred=centred)
     score = k.decision_function(p.X)
-    if by == "node" and isinstance(a.values, list):
-        total = np.column_stack([v.sum(axis=1) for v in a.values])
-    else:
-        total = a.values.sum(axis=1)
+    total = np.column_stack([v.sum(axis=1) for v in a.values]) if isinstance(a.values, list) else a.values.sum(axis=1)
     np.testing.assert_allclose(a.base + total, score, rtol=1e-10, atol=1e-10 * np.abs(score).max())
     if by == "variable":
         assert a.values.shape == (len(p.X), p.forest.n_features, *score.shape[1:])

@@ -92,7 +92,9 @@ def choose_alpha(
     features from their mean, so that what is best on fewer rows, or on other trees, carries over.
     """
     if method not in _METHODS:
-        raise DataMismatchError.expected("alpha above 0, 'auto', 'nested', 'label-free' or 'folds'", repr(method), "alpha='auto' is the default")
+        raise DataMismatchError.expected(
+            "alpha above 0, 'auto', 'nested', 'label-free' or 'folds'", repr(method), "alpha='auto' is the default"
+        )
     can = refit is not None and all(r is not None for r in refit)
     if method == "nested" and not can:
         raise DataNeededError.expected(
