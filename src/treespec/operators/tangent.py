@@ -76,6 +76,7 @@ class BoostingTangent(WalkSmoother):
         self.Z, self.loss, self.eta = Z, loss, float(eta)
         self.y, self.initial = frozen(np.array(y, dtype=np.float64)), frozen(np.array(initial, dtype=np.float64))
         self._output = np.asarray(output_of).tolist()
+        self._reached = Z.plain() if self.n_outputs == 1 else by_output(Z.leaf_index(), Z.shape[1], self._output)
         self._rounds = [np.flatnonzero(round_of == r).tolist() for r in np.unique(round_of)]
         self._fit(np.broadcast_to(np.asarray(ridge, dtype=np.float64), Z.shape[1]), alpha, clip)
 
@@ -155,14 +156,11 @@ class BoostingTangent(WalkSmoother):
             y_bar += more_y
         return y_bar.reshape(n * self.n_outputs, k)
 
-    def _incidence(self) -> LeafIncidence:
-        return by_output(self.Z.leaf_index(), self.n_leaves, self._output)
-
     def _forward(self, V: Array) -> Array:
-        return self._incidence().matmat(self.leaf_values(V))
+        return self._reached.matmat(self.leaf_values(V))
 
     def _backward(self, U: Array) -> Array:
-        return self.leaf_values_adjoint(self._incidence().rmatmat(U))
+        return self.leaf_values_adjoint(self._reached.rmatmat(U))
 
     def norm(self, *, steps: int = 20, random_state: int = 0) -> float:
         """Return the largest singular value, from below, by ``steps`` power iterations (two walks each)."""
