@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from treespec.distill.auto import auto
 from treespec.distill.mlp import mlp
 from treespec.distill.scate import scate
-from treespec.hooks import Compressor, Register, hookimpl
+from treespec.hooks import Register, hookimpl
 
 
 @hookimpl
-def treespec_compressors(register: Register[Compressor]) -> None:
+def treespec_compressors(register: Register[Any]) -> None:
     """Register them."""
     register("mlp", mlp)
     register("scate", scate)

@@ -50,7 +50,7 @@ def split_rows(y: NDArray[Any] | None, n: int, random_state: int, *, classes: bo
     """Return the rows to fit on and the rows to validate on (a quarter), the classes in equal shares where there are any."""
     rng = np.random.default_rng(random_state)
     order = rng.permutation(n)
-    if n < 4:  # noqa: PLR2004 -- too few to set any apart
+    if n < 4:
         return order, order
     if classes and y is not None and y.ndim == 1:
         order = order[np.argsort(y[order], kind="stable")]  # every fourth row of the sorted order: equal shares

@@ -71,12 +71,10 @@ def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight
     p = probabilities(outcome, margin)
     target = (
         wanted if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1] else one_hot(outcome, wanted, p.shape[1])
-    )  # noqa: PLR2004
+    )
     brier = float(np.average(((p - target) ** 2).sum(axis=1) / 2, weights=weight))
-    if outcome.link == "sigmoid-each":
-        hit = ((p > 0.5) == (target > 0.5)).mean(axis=1)  # noqa: PLR2004
-    else:
-        hit = p.argmax(axis=1) == target.argmax(axis=1)
+    several = outcome.link == "sigmoid-each"
+    hit = ((p > 0.5) == (target > 0.5)).mean(axis=1) if several else p.argmax(axis=1) == target.argmax(axis=1)
     return Verdict(brier, float(np.average(hit, weights=weight)), "accuracy")
 
 
@@ -93,9 +91,9 @@ def one_hot(outcome: links.Outcome, y: NDArray[Any], k: int) -> Array:
     if outcome.classes is not None:
         return np.asarray(np.asarray(y)[:, None] == outcome.classes[0][None, :], dtype=float)
     labels = np.asarray(y, float)
-    if labels.ndim == 2:  # noqa: PLR2004
+    if labels.ndim == 2:
         return labels
-    return np.column_stack([1 - labels, labels]) if k == 2 else np.eye(k)[labels.astype(int)]  # noqa: PLR2004
+    return np.column_stack([1 - labels, labels]) if k == 2 else np.eye(k)[labels.astype(int)]
 
 
 def judge_validation(outcome: links.Outcome, margin: Array, data: DistillData) -> Verdict:

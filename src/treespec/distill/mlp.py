@@ -120,7 +120,7 @@ def candidate_shapes(inputs: Inputs, problem: Problem, budget: int, precision: P
     double = widest(inputs.preprocess, 2, k, budget, precision, members=2, most=two) or widest(
         inputs.preprocess, 2, k, budget, precision, most=two
     )
-    return [(), *([(single,)] if single > 1 else []), *([(double, double)] if double > 3 else [])]  # noqa: PLR2004 -- not worth a layer
+    return [(), *([(single,)] if single > 1 else []), *([(double, double)] if double > 3 else [])]
 
 
 def _precision(inputs: Inputs, problem: Problem, budget: int) -> Precision:

@@ -90,7 +90,7 @@ def _classes(forest: Forest, data: DistillData) -> Problem:
         p = _softmax(data.margin) if forest.n_outputs > 1 else _sigmoid(data.margin)
     else:
         p = links.apply_link(forest, data.margin)
-    two = forest.n_outputs == 1 or (forest.link == "probability" and forest.n_outputs == 2)  # noqa: PLR2004
+    two = forest.n_outputs == 1 or (forest.link == "probability" and forest.n_outputs == 2)
     each = forest.link == "sigmoid-each"
     if two and forest.n_outputs > 1:
         p = p[:, 1:]
@@ -106,18 +106,19 @@ def _encode(forest: Forest, y: NDArray[Any], k: int) -> Array:
     if forest.classes is None:  # a raw booster: labels are numbers
         labels = np.asarray(y, dtype=float)
         if labels.ndim == 1 and k > 1:
-            codes = labels.astype(int)
-            if not ((codes == labels) & (codes >= 0) & (codes < k)).all():
+            number = labels.astype(int)
+            if not ((number == labels) & (number >= 0) & (number < k)).all():
                 raise DataMismatchError.expected(
                     f"class numbers from 0 to {k - 1}", "others in y", "pass the labels that the booster was trained on"
                 )
-            return np.eye(k)[codes]
+            return np.asarray(np.eye(k)[number])
         if (labels < 0).any() or (labels > 1).any():
             raise DataMismatchError.expected("labels from 0 to 1", "others in y", "pass the labels that the booster was trained on")
         return labels.reshape(len(labels), -1)
     if len(forest.classes) > 1:
         return np.column_stack([(np.asarray(y)[:, j] == c[1]).astype(float) for j, c in enumerate(forest.classes)])
-    codes = np.searchsorted(forest.classes[0], y) if forest.classes[0].dtype.kind in "biufU" else _positions(forest.classes[0], y)
+    classes = forest.classes[0]
+    codes = np.searchsorted(classes, y) if classes.dtype.kind in "biufU" else _positions(classes, y)
     return codes.reshape(-1, 1).astype(float) if k == 1 else np.eye(k)[codes]
 
 

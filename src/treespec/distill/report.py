@@ -83,7 +83,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values (they go into the student's file)."""
-        return _plain(asdict(self))
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
 
     def to_frame(self) -> Any:
         """Return the scores as a pandas frame, one a row."""

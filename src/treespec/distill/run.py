@@ -68,7 +68,7 @@ def distill(
     return cast("Student", student)
 
 
-def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: int) -> DistillData:
+def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: Any) -> DistillData:
     """Return the rows to learn from, split; drawn from the forest where there are none.
 
     Raises
@@ -80,16 +80,17 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
         raise TreespecError.expected(
             "objective 'auto', 'accuracy' or 'fidelity'", repr(objective), "'auto' is 'accuracy' where there are labels"
         )
-    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
+    if not (isinstance(random_state, (int, np.integer)) and random_state >= 0):
         raise TreespecError.expected("random_state to be an int of 0 or more", repr(random_state), "the same number gives the same bytes")
     has_labels = rows is not None and rows.y is not None and teacher.forest.task != "ranking"
     if objective == "accuracy" and not has_labels:
         raise DataNeededError.expected("labels for objective='accuracy'", "none", "pass y, or ask for objective='fidelity'")
+    seed = int(random_state)
     chosen = cast("Objective", ("accuracy" if has_labels else "fidelity") if objective == "auto" else objective)
     drawn = rows is None
     if rows is None:
-        X = draw_rows(teacher.forest, DRAWN_ROWS, random_state)
+        X = draw_rows(teacher.forest, DRAWN_ROWS, seed, teacher.apply)
         rows = RowData(X, None, None, teacher.apply(X), teacher.apply, teacher.margin)
     margin = teacher.forest.margin_of(rows.leaf_id)
-    fit, validation = split_rows(rows.y, rows.n_rows, random_state, classes=teacher.forest.task in ("binary", "multiclass"))
+    fit, validation = split_rows(rows.y, rows.n_rows, seed, classes=teacher.forest.task in ("binary", "multiclass"))
     return DistillData(rows, margin, fit, validation, chosen, drawn)

@@ -99,6 +99,8 @@ def scate(
     if progress is not None:
         progress("scate: spectrum", 0.0)
     directions = find_directions(forest, data, problem, rank, random_state)
+    if not widest(inputs.preprocess, 1, problem.n_outputs, budget, precision):
+        precision = "int8"  # the cheapest, and the only one that fits
     shapes = grid(inputs, problem.n_outputs, budget, precision)
     terms = _terms(problem, directions, teacher_term, label_term)
     recipe = {"epochs": epochs, "max_steps": max_steps, "seed": random_state, "gamma": gamma}
@@ -150,10 +152,10 @@ def _smoother(forest: Forest, data: DistillData) -> tuple[Any, str, float]:
 
 def grid(inputs: Inputs, n_outputs: int, budget: int, precision: Precision) -> list[tuple[int, ...]]:
     """Return the widest net of each depth that fits, among the paper's widths and the budget's own."""
-    shapes = []
+    shapes: list[tuple[int, ...]] = []
     for depth in DEPTHS:
         width = widest(inputs.preprocess, depth, n_outputs, budget, precision, most=WIDTHS[-1])
-        if width >= WIDTHS[0] or not shapes and width:
+        if width >= WIDTHS[0] or (width and not shapes):
             shapes.append((width,) * depth)
     return shapes[:3]
 
@@ -181,7 +183,7 @@ def _fit(
 ) -> Best:
     """Train one net; on ``rows`` with early stopping on the validation rows, or on all rows up to ``stop``."""
     chosen = np.arange(data.n_rows) if rows is None else rows
-    batch = 64 if len(chosen) <= 3000 else 256  # noqa: PLR2004
+    batch = 128 if len(chosen) <= 3000 else 256
     steps = max(50, min(recipe["max_steps"], recipe["epochs"] * len(chosen) // batch))
     loss = spectral_loss(directions.weight, recipe["gamma"], directions.coefficients if terms else None, [(f, t[chosen]) for f, t in terms])
     wanted = problem.target(data.objective)[data.validation]

@@ -40,6 +40,6 @@ def check_smallest(preprocess: Preprocess, n_outputs: int, budget: int, what: st
     The smallest is the cheapest precision of a linear model (or of the given hidden widths).
     """
     shape = (preprocess.n_inputs, *hidden, n_outputs)
-    smallest = min(student_bytes(preprocess, shape, p, 1) for p in ("float32", "float16", "int8"))  # type: ignore[arg-type]
+    smallest = min(student_bytes(preprocess, shape, p, 1) for p in ("float32", "float16", "int8"))
     if budget < smallest:
         raise BudgetError.too_small(budget, smallest, what)

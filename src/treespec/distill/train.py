@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,39 +115,66 @@ def train(
         import torch
     except ImportError:
         raise MissingDependencyError.of("torch", "torch", "Training a student") from None
-    count = len(recipe.decay)
     with _one_thread(torch):
         generator = torch.Generator().manual_seed(recipe.seed)
-        shape = [inputs.shape[1], *recipe.hidden, targets.shape[2]]
-        weights, biases = _start(torch, shape, count, generator)
-        optimizer = torch.optim.Adam([*weights, *biases], lr=recipe.rate)
+        nets = _Nets(torch, [inputs.shape[1], *recipe.hidden, targets.shape[2]], recipe, generator)
         X, T = torch.from_numpy(np.ascontiguousarray(inputs)), torch.from_numpy(np.ascontiguousarray(targets))
         V = None if judged is None else torch.from_numpy(np.ascontiguousarray(judged))
-        decay = torch.tensor(list(recipe.decay)).reshape(-1, 1, 1)
-        best = Best([np.inf] * count, [0] * count, [[]] * count)
+        last = [recipe.steps] * nets.count if stop is None else list(stop)
+        best = Best([np.inf] * nets.count, list(last), [[]] * nets.count)
         for step, rows in enumerate(_batches(torch, len(inputs), recipe, generator, row_weight), start=1):
-            rate = recipe.rate * _schedule(step, recipe.steps)
-            optimizer.param_groups[0]["lr"] = rate
-            optimizer.zero_grad()
-            recipe.loss(_forward(torch, X[rows], weights, biases), T[:, rows], rows).sum().backward()
-            with torch.no_grad():
-                for w in weights:
-                    w.mul_(1 - rate * decay)
-            optimizer.step()
+            nets.step(step, X[rows], T[:, rows], rows)
             if judge is not None and V is not None and _is_check(step, recipe):
-                with torch.no_grad():
-                    losses = judge(_forward(torch, V, weights, biases).double().numpy())
-                for k, value in enumerate(losses):
-                    if value < best.value[k]:
-                        best.value[k], best.step[k], best.net[k] = float(value), step, _extract(weights, biases, k)
-            elif judge is None:
-                for k in range(count):
-                    if step == (recipe.steps if stop is None else stop[k]):
-                        best.step[k], best.net[k] = step, _extract(weights, biases, k)
-        for k in range(count):  # never judged finite: keep the last state
-            if not best.net[k]:
-                best.step[k], best.net[k] = recipe.steps, _extract(weights, biases, k)
+                nets.keep_better(best, step, judge(nets.outputs(V)))
+            for k in range(nets.count):
+                if step == last[k] and (judge is None or not best.net[k]):  # the last state, where no check was finite
+                    best.step[k], best.net[k] = step, nets.net(k)
         return best
+
+
+class _Nets:
+    """Nets of one shape, in training."""
+
+    def __init__(self, torch: Any, shape: Sequence[int], recipe: Recipe, generator: Any) -> None:
+        self.torch, self.recipe, self.count = torch, recipe, len(recipe.decay)
+        self.weights, self.biases = _start(torch, shape, self.count, generator)
+        self.decay = torch.tensor(list(recipe.decay)).reshape(-1, 1, 1)
+        self.optimizer = torch.optim.Adam([*self.weights, *self.biases], lr=recipe.rate)
+
+    def forward(self, x: Any) -> Any:
+        """Return the (c, n, k) outputs for inputs (n, d)."""
+        h = x.expand(self.count, *x.shape)
+        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            h = self.torch.baddbmm(bias, self.torch.nn.functional.silu(h) if k else h, weight)
+        return h
+
+    def step(self, step: int, x: Any, target: Any, rows: Any) -> None:
+        """Do one step of AdamW, with a weight decay for each net."""
+        rate = self.recipe.rate * _schedule(step, self.recipe.steps)
+        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.zero_grad()
+        self.recipe.loss(self.forward(x), target, rows).sum().backward()
+        with self.torch.no_grad():
+            for weight in self.weights:
+                weight.mul_(1 - rate * self.decay)
+        self.optimizer.step()
+
+    def outputs(self, x: Any) -> NDArray[np.float64]:
+        """Return the outputs as an array."""
+        with self.torch.no_grad():
+            out: NDArray[np.float64] = self.forward(x).double().numpy()
+        return out
+
+    def keep_better(self, best: Best, step: int, losses: Sequence[float]) -> None:
+        """Keep the state of each net whose loss is its smallest so far."""
+        for k, value in enumerate(losses):
+            if value < best.value[k]:
+                best.value[k], best.step[k], best.net[k] = float(value), step, self.net(k)
+
+    def net(self, k: int) -> Net:
+        """Return the state of net k."""
+        pairs = zip(self.weights, self.biases, strict=True)
+        return [(w[k].detach().numpy().T.astype(np.float64), b[k, 0].detach().numpy().astype(np.float64)) for w, b in pairs]
 
 
 # ---- losses: functions of outputs (c, batch, k) and targets (c or 1, batch, k), one number a net
@@ -224,18 +252,11 @@ def _one_thread(torch: Any) -> Iterator[None]:
 
 def _start(torch: Any, shape: Sequence[int], count: int, generator: Any) -> tuple[list[Any], list[Any]]:
     weights, biases = [], []
-    for n_in, n_out in zip(shape[:-1], shape[1:], strict=True):
+    for n_in, n_out in pairwise(shape):
         bound = 1 / np.sqrt(max(1, n_in))
         weights.append(((torch.rand(count, n_in, n_out, generator=generator) * 2 - 1) * bound).requires_grad_())
         biases.append(((torch.rand(count, 1, n_out, generator=generator) * 2 - 1) * bound).requires_grad_())
     return weights, biases
-
-
-def _forward(torch: Any, x: Any, weights: list[Any], biases: list[Any]) -> Any:
-    h = x.expand(weights[0].shape[0], *x.shape)
-    for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        h = torch.baddbmm(bias, torch.nn.functional.silu(h) if k else h, weight)
-    return h
 
 
 def _batches(torch: Any, n: int, recipe: Recipe, generator: Any, row_weight: NDArray[np.float64] | None) -> Iterator[Any]:
@@ -264,10 +285,3 @@ def _schedule(step: int, steps: int) -> float:
 def _is_check(step: int, recipe: Recipe) -> bool:
     gap = max(1, recipe.steps // (2 * recipe.checks))
     return step > recipe.steps // 2 and (recipe.steps - step) % gap == 0
-
-
-def _extract(weights: list[Any], biases: list[Any], k: int) -> Net:
-    return [
-        (w[k].detach().numpy().T.astype(np.float64), b[k, 0].detach().numpy().astype(np.float64))
-        for w, b in zip(weights, biases, strict=True)
-    ]

@@ -90,7 +90,9 @@ class MLPStudent(Student):
         super().__init__(outcome)
         self.preprocess, self.exponent, self.members = preprocess, exponent, tuple(members)
         self.head, self.precision = head, precision
-        self._dense = [[(layer.dequantised().T, layer.bias.astype(np.float32)) for layer in member] for member in self.members]
+        self._dense = [  # always in the same memory order: sums of a product depend on it in the last bit
+            [(np.ascontiguousarray(layer.dequantised().T), layer.bias.astype(np.float32)) for layer in member] for member in self.members
+        ]
 
     @property
     def shape(self) -> tuple[int, ...]:

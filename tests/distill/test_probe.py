@@ -1,0 +1,50 @@
+"""Rows drawn from the forest: plausible to it, in its boxes, repeatable."""
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+
+from tests.strategies import forests
+from treespec.distill.probe import draw_rows
+
+
+@given(forests(max_outputs=2))
+@settings(max_examples=30, deadline=None)
+def test_any_forest_can_be_drawn_from(forest):
+    rows = draw_rows(forest, 40, 0)
+    assert rows.shape == (40, forest.n_features)
+    assert np.isfinite(rows).all()
+    np.testing.assert_array_equal(rows, draw_rows(forest, 40, 0))
+    forest.apply(rows)
+
+
+def test_leaves_are_reached_as_often_as_by_the_training_rows():
+    from sklearn.ensemble import RandomForestRegressor
+
+    from treespec.plugins import manager
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.exponential(size=3000), rng.normal(size=3000)])
+    X = np.column_stack([X, X[:, 0] + 0.1 * rng.normal(size=3000)])  # strongly correlated with the first
+    y = X[:, 0] + np.abs(X[:, 1])
+    forest = manager().adapt(RandomForestRegressor(30, max_leaf_nodes=20, bootstrap=False, max_features=1, random_state=0).fit(X, y))
+    drawn = draw_rows(forest, 6000, 1)
+    share = np.bincount(forest.apply(drawn).ravel(), minlength=forest.n_nodes)[forest.leaves] / 6000
+    wanted = forest.count[forest.leaves] / 3000
+    assert np.corrcoef(share, wanted)[0, 1] > 0.8
+    independent = np.corrcoef(rng.permuted(X, axis=0).T)[0, 2]
+    assert np.corrcoef(drawn.T)[0, 2] > 0.5 > independent  # trees that split on both features tell their dependence
+
+
+def test_categories_come_as_values():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    from treespec.plugins import manager
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"c": pd.Categorical(rng.choice(list("abcd"), 500)), "x": rng.normal(size=500)})
+    y = frame["c"].isin(["a", "d"]) * 2.0 + frame["x"]
+    model = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype").fit(frame, y)
+    drawn = draw_rows(manager().adapt(model), 200, 0)
+    assert set(drawn["c"].dropna()) == set("abcd")
+    assert np.isfinite(model.predict(drawn)).all()
