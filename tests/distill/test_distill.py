@@ -62,7 +62,9 @@ def test_an_impossible_budget_names_the_smallest_and_that_one_works(wrapped, com
 
 @pytest.mark.parametrize("compressor", ["mlp", "scate"])
 def test_the_same_call_gives_the_same_bytes_and_another_seed_others(wrapped, compressor):
-    calls = [wrapped["regression"].distill("2KB", compressor=compressor, random_state=seed, **QUICK[compressor]).payload() for seed in (1, 1, 2)]
+    calls = [
+        wrapped["regression"].distill("2KB", compressor=compressor, random_state=seed, **QUICK[compressor]).payload() for seed in (1, 1, 2)
+    ]
     assert calls[0] == calls[1]
     assert calls[0] != calls[2]
 
@@ -129,7 +131,9 @@ def test_without_data(wrapped):
 def test_fidelity_looks_at_the_teacher_only(wrapped):
     student = wrapped["regression"].distill("3KB", compressor="mlp", objective="fidelity", steps=60)
     assert [s.metric for s in student.report.scores] == ["R2 to the teacher"]
-    other = treespec.wrap(RandomForestRegressor(8, max_depth=5, random_state=0).fit(*DIABETES), DIABETES[0], np.random.default_rng(0).permutation(DIABETES[1]))
+    other = treespec.wrap(
+        RandomForestRegressor(8, max_depth=5, random_state=0).fit(*DIABETES), DIABETES[0], np.random.default_rng(0).permutation(DIABETES[1])
+    )
     assert other.distill("3KB", compressor="mlp", objective="fidelity", steps=60).payload() == student.payload()
 
 
@@ -169,7 +173,9 @@ def test_sample_weights_count():
     X = rng.normal(size=(400, 1))
     y = np.where(np.arange(400) % 2, 1.0, -1.0)
     weight = np.where(np.arange(400) % 2, 1.0, 0.01)
-    w = treespec.wrap(RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y, sample_weight=weight), X, y, sample_weight=weight)
+    w = treespec.wrap(
+        RandomForestRegressor(5, min_samples_leaf=20, random_state=0).fit(X, y, sample_weight=weight), X, y, sample_weight=weight
+    )
     assert w.distill("1KB", compressor="mlp").predict(X).mean() > 0.7
 
 

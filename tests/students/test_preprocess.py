@@ -23,7 +23,13 @@ EXPECTED = [[1, 7, 0, 1, 0, 0, 1, 0], [2, 2.5, 1, 0, 1, 0, 0, 1], [3, 9, 0, 0, 0
 
 
 def rows():
-    return {"a": [1.0, 2, 3, 4], "b": [7, None, 9, 9], "c": ["x", None, "y", "z"], "d": ["red", "grün", None, "blue"], "e": [3.0, -1.5, None, 8.0]}
+    return {
+        "a": [1.0, 2, 3, 4],
+        "b": [7, None, 9, 9],
+        "c": ["x", None, "y", "z"],
+        "d": ["red", "grün", None, "blue"],
+        "e": [3.0, -1.5, None, 8.0],
+    }
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -41,6 +47,15 @@ def test_an_object_array_gives_the_same():
 def test_missing_values_where_there_were_none_are_refused():
     with pytest.raises(DataMismatchError, match="no missing values in column 0.*first in row 1"):
         Preprocess((Column(),))(np.array([[1.0], [NAN]]), Outcome("regression", "identity", 1, 1))
+
+
+def test_far_outliers_are_cut():
+    cut = Preprocess((Column("number", low=-1.0, high=2.5), Column("number", fill=0.5, indicator=True, low=-2.0, high=2.0)))
+    X = np.array([[9.0, -9.0], [-9.0, NAN], [0.5, np.inf]])
+    np.testing.assert_array_equal(cut(X, Outcome("regression", "identity", 1, 2)), [[2.5, -2, 0], [-1, 0.5, 1], [0.5, 2, 0]])
+    read = preprocess_bytes.loads(preprocess_bytes.Reader(preprocess_bytes.dumps(cut)), 2)
+    assert read.columns[1] == cut.columns[1]
+    assert (read.columns[0].low, read.columns[0].high) == (-1.0, 2.5)
 
 
 def test_inputs_are_counted():

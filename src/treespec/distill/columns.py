@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from treespec.students.preprocess import Column, Preprocess, Value, category_key
 _BYTES_AN_INPUT = 40  # of budget for each category: what a net of fitting width spends on one input
 _FEWEST_CATEGORIES = 8
 _TWO = 2
+_FAR = 6.0  # standard deviations: a column with values beyond is cut
+_TAIL = 0.002
+_BYTES_A_CUT = 8
+_CUT_SHARE = 25  # at most one byte in so many goes to cuts
 
 
 def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
@@ -45,7 +50,7 @@ def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
             columns.append(Column("category", values=tuple(listed), indicator=missing))
         else:
             columns.append(_number(table.numbers(j)))
-    return Preprocess(tuple(columns))
+    return Preprocess(tuple(_cut(columns, table, budget // _CUT_SHARE // _BYTES_A_CUT)))
 
 
 def _number(values: NDArray[np.float64]) -> Column:
@@ -54,6 +59,23 @@ def _number(values: NDArray[np.float64]) -> Column:
         return Column("number")
     known = values[~missing & np.isfinite(values)]
     return Column("number", fill=float(np.float32(known.mean())) if len(known) else 0.0, indicator=True)
+
+
+def _cut(columns: list[Column], table: Table, most: int) -> list[Column]:
+    """Return the columns, the ``most`` with the farthest outliers cut to all but their outermost 0.2 percent on each side."""
+    far: dict[int, float] = {}
+    for j, column in enumerate(columns):
+        if column.kind == "number":
+            values = table.numbers(j)
+            values = values[np.isfinite(values)]
+            sd = values.std() if len(values) else 0.0
+            far[j] = float(np.abs(values - values.mean()).max() / sd) if sd > 0 else 0.0
+    chosen = sorted((j for j, z in far.items() if z > _FAR), key=lambda j: -far[j])[:most]
+    for j in chosen:
+        values = table.numbers(j)
+        low, high = np.float32(np.quantile(values[np.isfinite(values)], [_TAIL, 1 - _TAIL]))
+        columns[j] = replace(columns[j], low=float(low), high=float(high))
+    return columns
 
 
 def _categories(forest: Forest, table: Table, j: int) -> tuple[list[Value], bool]:

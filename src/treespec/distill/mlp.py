@@ -1,7 +1,7 @@
 """Compressor ``mlp``: plain distillation into small nets, by a recipe that was measured over seven data sets.
 
-Candidates are {linear, one hidden layer, two} x {labels, half labels and half teacher} x weight decay {0.1, 0.5, 2}; the best on the
-validation rows is refitted on all rows, and spare bytes go to averaging several nets.
+Candidates are {linear, one hidden layer, two} x {labels, half labels and half teacher} x three weight decays; the best on the validation
+rows is refitted on all rows, and spare bytes go to averaging several nets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from treespec.students.mlp import MLPStudent, Precision, student_bytes
 
 Array = NDArray[np.float64]
 
-DECAYS = (0.1, 0.5, 2.0)
+DECAYS = {"few": (0.1, 0.5, 2.0), "many": (0.003, 0.05, 0.5)}
+"""Weight decays to try: up to 3,000 rows, and above, where training is longer and the rows hold a net back themselves."""
 MIXES = (1.0, 0.5)
 _WIDEST = ((20_000, 48, 40), (60_000, 64, 64), (float("inf"), 128, 112))
 """Up to this budget, the most units of one hidden layer and of each of two: wider single nets lose to averages."""
@@ -78,14 +79,14 @@ def mlp(
     precision : {"float32", "float16", "int8"}, optional
         Of the stored weights; by default float16, or int8 where nothing else fits.
     steps : int, optional
-        Of training; by default 800 of 64 rows (1,600 of 128 above 3,000 rows).
+        Of training; by default 800 of 64 rows (above 3,000 rows 1,600 to 4,000 of 128).
     """
     problem = pose(teacher.forest, data)
     inputs = prepare(teacher.forest, data, budget)
     check_smallest(inputs.preprocess, problem.n_outputs, budget, "a linear student of these columns")
     stored = precision or _precision(inputs, problem, budget)
     few = data.n_rows <= _MANY_ROWS
-    length = {"steps": steps or (800 if few else 1600), "batch": 64 if few else 128}
+    length = {"steps": steps or (800 if few else min(4000, max(1600, data.n_rows // 4))), "batch": 64 if few else 128}
     shapes = candidate_shapes(inputs, problem, budget, stored)
     tried: list[Candidate] = []
     for k, hidden in enumerate(shapes):
@@ -133,7 +134,7 @@ def _try(
 ) -> list[Candidate]:
     """Train all targets and decays of one shape at once on the rows to fit, and judge them on the rows to validate."""
     mixes = MIXES if problem.labels is not None and data.objective == "accuracy" else (0.0,)
-    grid = [(mix, decay) for mix in mixes for decay in DECAYS]
+    grid = [(mix, decay) for mix in mixes for decay in DECAYS["few" if data.n_rows <= _MANY_ROWS else "many"]]
     wanted = problem.target(data.objective)[data.validation]
     weight = None if data.rows.sample_weight is None else data.rows.sample_weight[data.validation]
     targets = np.stack([_mixed(problem, mix)[data.fit] for mix, _ in grid]).astype(np.float32)

@@ -73,7 +73,7 @@ def scate(
     label_term: float = 0.0,
     precision: Precision = "float16",
     epochs: int = 200,
-    max_steps: int = 4000,
+    max_steps: int = 2500,
 ) -> MLPStudent:
     """Return a student of at most ``budget`` bytes that learns spectral directions.
 

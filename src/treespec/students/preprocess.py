@@ -31,6 +31,8 @@ class Column:
         What replaces a missing number; NaN where there was none at training, so that one is an error.
     indicator : bool
         Whether a missing value is an input of its own (1 where missing).
+    low, high : float
+        Numbers are cut to this range, where a few far outliers would rule the net; infinities for no cut.
     values : tuple of str or float
         Categories that are inputs of their own, in order; any other value is all zeros.
     """
@@ -38,7 +40,14 @@ class Column:
     kind: Kind = "number"
     fill: float = float("nan")
     indicator: bool = False
+    low: float = float("-inf")
+    high: float = float("inf")
     values: tuple[Value, ...] = ()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether numbers are cut to a range."""
+        return not (np.isneginf(self.low) and np.isposinf(self.high))
 
     @property
     def n_inputs(self) -> int:
@@ -100,7 +109,7 @@ def _number(table: Table, j: int, column: Column, out: NDArray[np.float32]) -> N
                 "impute them, or distil on rows where the column has missing values",
             )
         values = np.where(missing, column.fill, values)
-    out[:, 0] = np.clip(values, -_LARGEST, _LARGEST)
+    out[:, 0] = np.clip(values, max(column.low, -_LARGEST), min(column.high, _LARGEST))
     if column.indicator:
         out[:, 1] = missing
 
@@ -121,7 +130,7 @@ def category_keys(values: NDArray[Any], *, text: bool) -> tuple[NDArray[Any], ND
     if values.dtype.kind in "fiub":
         numbers = values.astype(np.float64)
         return numbers, np.isnan(numbers)
-    missing = np.array([v is None or not isinstance(v, str) and v != v for v in values], dtype=bool)
+    missing = np.array([v is None or (not isinstance(v, str) and v != v) for v in values], dtype=bool)
     if text:
         return np.array(["" if m else str(v) for v, m in zip(values, missing, strict=True)], dtype=object), missing
     return np.array([np.nan if m else _as_number(v) for v, m in zip(values, missing, strict=True)]), missing

@@ -11,6 +11,7 @@ from treespec.students.preprocess import Column, Preprocess, Value
 
 _UNUSED, _NUMBER, _FILLED, _TEXT, _FLOAT32, _FLOAT64 = range(6)
 _INDICATOR = 0x80
+_CUT = 0x40
 _LONGEST = 0xFFFF
 
 
@@ -36,7 +37,7 @@ class Reader:
         """Return the next values of a little-endian struct format."""
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
 
-    def array(self, dtype: str, n: int) -> np.ndarray:  # type: ignore[type-arg]
+    def array(self, dtype: str, n: int) -> np.ndarray:
         """Return the next n numbers of a little-endian type."""
         return np.frombuffer(self.take(n * np.dtype(dtype).itemsize), dtype)
 
@@ -51,9 +52,11 @@ def _column_to_bytes(column: Column) -> bytes:
     if column.kind == "unused":
         return bytes([_UNUSED])
     if column.kind == "number":
+        cut = struct.pack("<ff", column.low, column.high) if column.is_cut else b""
+        flag |= _CUT if cut else 0
         if np.isnan(column.fill):
-            return bytes([_NUMBER])
-        return bytes([_FILLED | flag]) + struct.pack("<f", column.fill)
+            return bytes([_NUMBER | flag]) + cut
+        return bytes([_FILLED | flag]) + cut + struct.pack("<f", column.fill)
     count = struct.pack("<H", len(column.values))
     if any(isinstance(v, str) for v in column.values):
         texts = [str(v).encode()[:_LONGEST] for v in column.values]
@@ -72,13 +75,13 @@ def loads(reader: Reader, n_columns: int) -> Preprocess:
 
 def _column_from_bytes(reader: Reader) -> Column:
     (tag,) = reader.unpack("B")
-    indicator, kind = bool(tag & _INDICATOR), tag & ~_INDICATOR
+    indicator, is_cut, kind = bool(tag & _INDICATOR), bool(tag & _CUT), tag & ~(_INDICATOR | _CUT)
     if kind == _UNUSED:
         return Column("unused")
-    if kind == _NUMBER:
-        return Column("number")
-    if kind == _FILLED:
-        return Column("number", float(reader.unpack("f")[0]), indicator)
+    if kind in (_NUMBER, _FILLED):
+        low, high = (float(v) for v in reader.unpack("ff")) if is_cut else (-np.inf, np.inf)
+        fill = float(reader.unpack("f")[0]) if kind == _FILLED else np.nan
+        return Column("number", fill, indicator, low, high)
     if kind not in (_TEXT, _FLOAT32, _FLOAT64):
         raise damaged(f"a column of kind {kind}")
     (count,) = reader.unpack("H")
