@@ -34,7 +34,7 @@ SHORT_RADIUS = 0.01
 """Where the reading guide raises its flag. The paper leaves "large" and "small" to the data: these are defaults to look twice at."""
 
 GEOMETRY = "deterministic, given the trees and weights"
-CERTIFICATE = "deterministic certificate in the path metric, not in raw inputs"
+CERTIFICATE = "certificate in the path metric, not in raw inputs"
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Reader:
 
     def robustness(self, c: Curve, typical: float) -> Iterator[Observable]:
         """Norm, u_max, u_half and the curve at a few radii (Table 6)."""
-        where = CERTIFICATE + ("" if self.held_out else ", on the rows of the fit")
+        where = CERTIFICATE + ("; rows given" if self.held_out else "; rows of the fit")
         share = c.u_half / typical if typical > 0 else np.inf
         yield self._read(
             "norm of w", self.model.norm, "robustness", CERTIFICATE,
