@@ -27,7 +27,8 @@ from treespec.errors import UnsupportedModelError
 from treespec.ir import ALL_OUTPUTS, Forest
 from treespec.students.packed_bits import BitWriter, bit_width
 from treespec.students.packed_inputs import write_rule
-from treespec.students.packed_leaves import MAX_LEAF_BITS, leaf_rows, quantise, value_type, write_exact, write_quantised
+from treespec.students.packed_leaves import leaf_rows, value_type, write_exact
+from treespec.students.packed_quantise import MAX_LEAF_BITS, quantise, write_quantised
 from treespec.students.packed_splits import BY_NODE, breadth_first, find_splits
 from treespec.students.packed_tables import write_tables
 

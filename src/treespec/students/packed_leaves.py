@@ -1,4 +1,4 @@
-"""Leaf values in few bits: as they are, as indices into a table of distinct values, or as small integers with an exponent a tree."""
+"""Leaf values without loss: as they are, or as indices into a table of distinct values."""
 
 from __future__ import annotations
 
@@ -11,48 +11,6 @@ from treespec.ir import ALL_OUTPUTS, Forest, stats
 from treespec.students.packed_bits import BitReader, BitWriter, bit_width, damaged, gamma_cost
 from treespec.students.packed_numbers import Dtype, choose, read_table, write_keys, write_style
 
-RAW, TABLE, QUANTISED = range(3)
-
-MAX_LEAF_BITS = 16
-_EXPONENTS = 15  # steps of different trees differ by at most 2**15
-_BASE_BITS = 40
-_CONSTANT_BITS = 24  # of a forest of constant trees
-_LENGTH_BITS = 6
-_LONGEST_BASE = 52
-
-
-@dataclass(frozen=True, eq=False)
-class Quantised:
-    """Leaf values as integers: a leaf of tree t is ``integer * 2**(step + exponent[t])``, the base score ``base * 2**step``.
-
-    Sums of them are exact in float64, in any order.
-
-    Attributes
-    ----------
-    integer : (n_leaves, width) int64, of 0 and more
-    exponent : (n_trees,) int64, 0 to 15
-    base : (n_outputs,) int64
-        The smallest leaf of each tree is folded in here.
-    step : int
-    bits : int
-        Of one integer.
-    """
-
-    integer: NDArray[np.int64]
-    exponent: NDArray[np.int64]
-    base: NDArray[np.int64]
-    step: int
-    bits: int
-
-    @property
-    def n_bits(self) -> int:
-        """Bits of all the integers."""
-        return self.integer.size * self.bits
-
-    def values(self, tree: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return the (n_leaves, width) leaf values, ``tree`` being the tree of each leaf."""
-        return np.asarray(np.ldexp((self.integer << self.exponent[tree][:, None]).astype(np.float64), self.step))
-
 
 def leaf_rows(forest: Forest, order: NDArray[np.int32]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return the values of leaves, given breadth first, as (n_leaves, width), and the tree of each.
@@ -64,74 +22,6 @@ def leaf_rows(forest: Forest, order: NDArray[np.int32]) -> tuple[NDArray[np.floa
     if forest.n_outputs == 1 or (forest.tree_output == ALL_OUTPUTS).any():
         return forest.value[leaves], tree
     return forest.value[leaves, forest.tree_output[tree]][:, None], tree
-
-
-def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
-    """Return the leaf values rounded to ``bits`` bits, each tree on the finest binary step that spans its range."""
-    rows, tree = leaf_rows(forest, order)
-    weight = 1.0 if forest.aggregation == "sum" else 1.0 / max(1, forest.n_trees)
-    rows = rows * weight
-    low, high = np.full((forest.n_trees, rows.shape[1]), np.inf), np.full((forest.n_trees, rows.shape[1]), -np.inf)
-    np.minimum.at(low, tree, rows)
-    np.maximum.at(high, tree, rows)
-    span = (high - low).max(axis=1, initial=0.0)
-    levels = (1 << bits) - 1
-    fraction, need = np.frexp(span / levels)
-    need = np.where(fraction == 0.5, need - 1, need)  # the least k with 2**k * levels >= span
-    wide = need[span > 0]
-    top = int(wide.max()) if len(wide) else 0
-    total = float(np.abs(forest.base_score).max() + np.abs(low).sum())
-    step = max(int(wide.min()), top - _EXPONENTS) if len(wide) else int(np.frexp(total)[1]) - _CONSTANT_BITS
-    step = max(step, int(np.frexp(total)[1]) - _BASE_BITS, -1000)
-    exponent = np.where(span > 0, np.clip(need - step, 0, _EXPONENTS), 0).astype(np.int64)
-    size = np.ldexp(1.0, step + exponent)
-    slack = (levels * size[:, None] - (high - low)) / 2  # centre the grid on the range
-    start = np.rint(np.ldexp(low - np.minimum(slack, size[:, None] / 2), -step)).astype(np.int64)
-    integer = np.rint((rows - np.ldexp(start.astype(np.float64), step)[tree]) / size[tree][:, None]).astype(np.int64)
-    base = np.rint(np.ldexp(forest.base_score, -step)).astype(np.int64)
-    if rows.shape[1] == forest.n_outputs:
-        base = base + start.sum(axis=0)
-    else:
-        np.add.at(base, forest.tree_output, start[:, 0])
-    return Quantised(np.clip(integer, 0, levels), exponent, base, step, bits)
-
-
-def write_quantised(out: BitWriter, q: Quantised) -> None:
-    """Write step, base, exponents, then the integers from a byte boundary on."""
-    out.gamma(q.bits)
-    out.signed(q.step)
-    for value in q.base:
-        length = abs(int(value)).bit_length()
-        out.number(length, _LENGTH_BITS)
-        out.number(abs(int(value)), length)
-        out.flag(value < 0)
-    width = bit_width(int(q.exponent.max(initial=0)) + 1)
-    out.number(width, 3)
-    out.numbers(q.exponent, width)
-    out.align()
-    out.numbers(q.integer, q.bits)
-
-
-def read_quantised(source: BitReader, n_leaves: int, width: int, n_trees: int, n_outputs: int) -> Quantised:
-    """Read what `write_quantised` wrote."""
-    bits = source.gamma(MAX_LEAF_BITS, "number of leaf bits")
-    step = source.signed(1100, "leaf step")
-    base = np.array([_read_integer(source) for _ in range(n_outputs)], dtype=np.int64)
-    exponent_bits = source.number(3)
-    if exponent_bits > 4:
-        raise damaged(f"exponents of {exponent_bits} bits")
-    exponent = source.numbers(n_trees, exponent_bits).astype(np.int64)
-    source.align()
-    integer = source.numbers(n_leaves * width, bits).astype(np.int64).reshape(n_leaves, width)
-    return Quantised(integer, exponent, base, step, bits)
-
-
-def _read_integer(source: BitReader) -> int:
-    length = source.number(_LENGTH_BITS)
-    if length > _LONGEST_BASE:
-        raise damaged(f"a base score of {length} bits")
-    value = source.number(length)
-    return -value if source.flag() else value
 
 
 def value_type(values: NDArray[np.float64], dtype: Dtype) -> Dtype:

@@ -16,7 +16,8 @@ from treespec.students.outcome import Outcome
 from treespec.students.packed_bits import BitReader, bit_width, damaged
 from treespec.students.packed_format import ALL, IN_TURN, LISTED, MAX_TREES, MAX_VALUES, VERSION
 from treespec.students.packed_inputs import read_rule
-from treespec.students.packed_leaves import Exact, Quantised, read_exact, read_quantised
+from treespec.students.packed_leaves import Exact, read_exact
+from treespec.students.packed_quantise import Quantised, read_quantised
 from treespec.students.packed_splits import BY_NODE, LEFT, CategoryTable, NumberTable
 from treespec.students.packed_tables import read_tables
 

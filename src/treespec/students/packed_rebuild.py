@@ -12,7 +12,7 @@ from treespec.errors import InvalidForestError
 from treespec.ir import LEAF, Forest
 from treespec.students.outcome import Outcome
 from treespec.students.packed_bits import damaged
-from treespec.students.packed_leaves import Quantised
+from treespec.students.packed_quantise import Quantised
 from treespec.students.packed_reader import Unpacked
 from treespec.students.packed_splits import BY_TABLE, CategoryTable, NumberTable, threshold_of
 
