@@ -1,12 +1,12 @@
 """The manager: names are unique, broken plugins are set aside with their error, every hook is served."""
 
+import sys
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 
 from tests.strategies import grow
-from treespec import plugins as _  # noqa: F401 -- the function and the module share a name
 from treespec.errors import ModelNotFittedError, PluginConflictError, PluginError, UnknownNameError, UnsupportedModelError
 from treespec.hooks import hookimpl
 from treespec.plugins import BUILTIN, Plugins
@@ -111,7 +111,7 @@ def test_a_scheme_that_cannot_be_called_is_refused(plugins):
 @pytest.mark.parametrize("value", ["no_such_module_of_mine", "math:no_such_name"])
 def test_a_broken_entry_point_is_set_aside_with_its_error(monkeypatch, value):
     broken = EntryPoint("broken", value, "treespec")
-    monkeypatch.setattr("treespec.plugins.entry_points", lambda group: [broken])
+    monkeypatch.setattr(sys.modules["treespec.plugins"], "entry_points", lambda group: [broken])
     plugins = Plugins(BUILTIN)
     assert list(plugins.broken) == ["broken"]
     assert plugins.registry("compressor")

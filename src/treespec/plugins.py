@@ -27,6 +27,9 @@ BUILTIN: tuple[str, ...] = (
     "treespec.adapters.lightgbm",
     "treespec.adapters.files",
     "treespec.operators.smoothers",
+    "treespec.kpp.weights",
+    "treespec.kpp.learners",
+    "treespec.kpp.smoother",
     "treespec.distill.compressors",
 )
 """Modules of treespec that are plugins like any other."""

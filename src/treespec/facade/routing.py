@@ -23,7 +23,8 @@ class Router:
     ----------
     forest : Forest
     native : Native or None
-        Used where it offers ``leaf_id`` and the forest knows the native ids.
+        Used where it offers ``leaf_id`` and the forest knows the native ids, unless it says ``routes_rows = False`` (Treelite is
+        faster).
 
     Notes
     -----
@@ -32,7 +33,8 @@ class Router:
 
     def __init__(self, forest: Forest, native: Native | None) -> None:
         self._forest = forest
-        self._native = native if native is not None and forest.native_id is not None and hasattr(native, "leaf_id") else None
+        offers = native is not None and forest.native_id is not None and hasattr(native, "leaf_id")
+        self._native = native if offers and getattr(native, "routes_rows", True) else None
         self._node_of: list[NDArray[np.int32]] | None = None
         self._treelite: TreeliteRouter | None = None
 
