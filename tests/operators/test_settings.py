@@ -29,6 +29,8 @@ def test_what_lightgbm_says_of_itself(rows_of, table):
     assert (found.alpha, found.eta, found.clip) == (0.4, 0.2, 0.7)
     np.testing.assert_array_equal(found.y[:, 0], y.astype(np.float32))
     np.testing.assert_allclose(found.initial, y.astype(np.float32).mean(), rtol=1e-6)
+    from_zero = lightgbm.LGBMRegressor(n_estimators=3, boost_from_average=False, verbose=-1)
+    np.testing.assert_array_equal(read(settings_lightgbm, rows_of, from_zero, X, y).initial, 0.0)
 
 
 def test_what_scikit_learn_says_of_itself(rows_of, table):
