@@ -23,7 +23,17 @@ def test_students_need_numpy_alone():
 
 
 def test_building_the_manager_loads_no_framework_and_no_torch():
-    assert not loaded_after("import treespec\ntreespec.plugins()") & {"xgboost", "lightgbm", "torch", "treelite", "pandas", "polars", "matplotlib", "onnx", "dask"}
+    assert not loaded_after("import treespec\ntreespec.plugins()") & {
+        "xgboost",
+        "lightgbm",
+        "torch",
+        "treelite",
+        "pandas",
+        "polars",
+        "matplotlib",
+        "onnx",
+        "dask",
+    }
 
 
 def test_public_names_are_functions_even_where_a_module_has_the_name():

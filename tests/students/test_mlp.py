@@ -1,5 +1,7 @@
 """Nets as students: folding and rounding change nothing that matters, bytes are as counted, files are exact."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "int8": 5e-2}
 
 
 def random_net(rng, shape):
-    return [(rng.normal(size=(b, a)) / np.sqrt(a), rng.normal(size=b) / 10) for a, b in zip(shape[:-1], shape[1:], strict=True)]
+    return [(rng.normal(size=(b, a)) / np.sqrt(a), rng.normal(size=b) / 10) for a, b in pairwise(shape)]
 
 
 def plain(net, z):
@@ -67,7 +69,9 @@ def test_members_are_averaged():
 @settings(max_examples=40, deadline=None)
 def test_bytes_are_counted_before_training_and_files_are_exact(d, hidden, k, precision, members):
     rng = np.random.default_rng(0)
-    made, _ = student(rng, d=d, hidden=tuple(hidden), k=k, precision=precision, members=members, task="regression" if k == 1 else "multi-output")
+    made, _ = student(
+        rng, d=d, hidden=tuple(hidden), k=k, precision=precision, members=members, task="regression" if k == 1 else "multi-output"
+    )
     assert made.n_bytes == len(made.payload()) == student_bytes(made.preprocess, made.shape, precision, members)
     again = loads(made.to_bytes())
     X = rng.normal(size=(20, d))
@@ -92,7 +96,9 @@ def test_inverse_links(link, scale, mean, margin):
 
 def test_inverse_link_of_probabilities():
     outcome = Outcome("binary", "probability", 2, 1)
-    np.testing.assert_allclose(inverse_link(np.array([[0.3], [1.7], [-2.0]]), outcome), [[0.7, 0.3], [1e-6, 1 - 1e-6], [1 - 1e-6, 1e-6]], atol=1e-12)
+    np.testing.assert_allclose(
+        inverse_link(np.array([[0.3], [1.7], [-2.0]]), outcome), [[0.7, 0.3], [1e-6, 1 - 1e-6], [1 - 1e-6, 1e-6]], atol=1e-12
+    )
 
 
 def test_damaged_files_are_refused(tmp_path):
@@ -119,7 +125,15 @@ def test_a_forged_payload_is_refused():
 
     made, _ = student(np.random.default_rng(0), hidden=(5,))
     body = made.payload()[12:]
-    for head in [(1, 200, 2, 0, 3, 1), (1, 1, 255, 0, 3, 1), (1, 1, 2, 0, 3, 60000), (9, 1, 2, 0, 3, 1), (1, 1, 2, 9, 3, 1), (1, 0, 2, 0, 3, 1), (1, 1, 2, 0, 4, 1)]:
+    for head in [
+        (1, 200, 2, 0, 3, 1),
+        (1, 1, 255, 0, 3, 1),
+        (1, 1, 2, 0, 3, 60000),
+        (9, 1, 2, 0, 3, 1),
+        (1, 1, 2, 9, 3, 1),
+        (1, 0, 2, 0, 3, 1),
+        (1, 1, 2, 0, 4, 1),
+    ]:
         with pytest.raises(FileFormatError):
             MLPStudent.from_payload(struct.pack("<BBBBHHI", *head, zlib.crc32(body)) + body, made.outcome)
     assert isinstance(MLPStudent.from_payload(made.payload(), made.outcome), MLPStudent)

@@ -45,7 +45,7 @@ def test_an_object_array_gives_the_same():
 
 
 def test_missing_values_where_there_were_none_are_refused():
-    with pytest.raises(DataMismatchError, match="no missing values in column 0.*first in row 1"):
+    with pytest.raises(DataMismatchError, match=r"no missing values in column 0.*first in row 1"):
         Preprocess((Column(),))(np.array([[1.0], [NAN]]), Outcome("regression", "identity", 1, 1))
 
 

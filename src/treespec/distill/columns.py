@@ -73,8 +73,8 @@ def _cut(columns: list[Column], table: Table, most: int) -> list[Column]:
     chosen = sorted((j for j, z in far.items() if z > _FAR), key=lambda j: -far[j])[:most]
     for j in chosen:
         values = table.numbers(j)
-        low, high = np.float32(np.quantile(values[np.isfinite(values)], [_TAIL, 1 - _TAIL]))
-        columns[j] = replace(columns[j], low=float(low), high=float(high))
+        low, high = np.quantile(values[np.isfinite(values)], [_TAIL, 1 - _TAIL]).astype(np.float32).tolist()
+        columns[j] = replace(columns[j], low=low, high=high)
     return columns
 
 
