@@ -22,6 +22,7 @@ from treespec import errors
 
 if TYPE_CHECKING:
     from treespec.facade import Wrapped as Wrapped
+    from treespec.facade import kpp as kpp
     from treespec.facade import wrap as wrap
     from treespec.ir import Forest as Forest
     from treespec.plugins import plugins as plugins
@@ -32,13 +33,14 @@ __version__ = "0.1.0"
 _HOME = {
     "wrap": "treespec.facade",
     "Wrapped": "treespec.facade",
+    "kpp": "treespec.facade",
     "Forest": "treespec.ir",
     "load_student": "treespec.students",
     "plugins": "treespec.plugins",
 }
 """Public name to the module it is taken from."""
 
-__all__ = ["Forest", "Wrapped", "errors", "load_student", "plugins", "wrap"]
+__all__ = ["Forest", "Wrapped", "errors", "kpp", "load_student", "plugins", "wrap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,6 @@
 """What users call: `wrap` and `Wrapped`. Argument checks and wiring, no mathematics."""
 
+from treespec.facade.geometry import kpp
 from treespec.facade.wrapped import Wrapped, wrap
 
-__all__ = ["Wrapped", "wrap"]
+__all__ = ["Wrapped", "kpp", "wrap"]

@@ -19,7 +19,10 @@ from treespec.ir.table import n_rows
 from treespec.plugins import manager
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from treespec.hooks import Native, Progress
+    from treespec.kpp.model import KPP
     from treespec.operators.spectrum import Spectrum
     from treespec.students import Student
 
@@ -214,6 +217,61 @@ class Wrapped:
             smoother = "leaf" if smoother == "boosting-tangent" else smoother
         return spectrum(self.smoother(smoother), rank, random_state=random_state)
 
+    def influence(self, X_new: Any, top: int | None = 10) -> csr_array:
+        """Return how much each training label moves each prediction: d margin / d y, with sign.
+
+        Exact smoother weights for forests ("in-bag" where rows were bootstrapped, else "leaf") and for boosters of squared loss
+        ("boosting"); the tangent at fixed tree structure ("boosting-tangent") for other boosters.
+
+        Parameters
+        ----------
+        X_new : array-like or frame of shape (m, n_features)
+        top : int or None
+            Keep the labels of largest magnitude for each new row; None keeps all.
+
+        Returns
+        -------
+        (m, n) sparse array
+            For several outputs, rows and columns are ordered by row, then output.
+        """
+        name = self._default_smoother()
+        if name == "leaf" and getattr(self._model, "bootstrap", False):
+            name = "in-bag"
+        return self.smoother(name).weights(X_new, top)
+
+    # ---- the path feature map
+
+    def kpp(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        weights: str = "auto",
+        learner: str = "auto",
+        alpha: float | str = "auto",
+        **options: Any,
+    ) -> KPP:
+        """Fit a linear model on the path features of the ensemble (kernel of partition paths).
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows and labels of the fit; by default those of `wrap`.
+        weights, learner : str
+            Schemes by name; "auto" chooses by the model.
+        alpha : float or "auto"
+        **options
+            As `treespec.kpp`.
+
+        Returns
+        -------
+        KPP
+            Fitted: ``.predict``, ``.transform``, ``.attribute``, ``.robust_radius``, ``.bounds``, ``.dashboard``, ``.to_forest``.
+        """
+        from treespec.facade.geometry import kpp
+
+        return kpp([self], X, y, weights=weights, learner=learner, alpha=alpha, **options)
+
     # ---- distillation
 
     def distill(
@@ -272,7 +330,7 @@ class Wrapped:
         return distill(
             self,
             budget,
-            rows=self._rows_of(X, y, sample_weight),
+            rows=self.rows_of(X, y, sample_weight),
             compressor=compressor,
             objective=objective,
             random_state=random_state,
@@ -282,7 +340,12 @@ class Wrapped:
             holdout=None if holdout is None else (holdout[0], check_labels(holdout[1], n_rows(holdout[0]), self.forest)),
         )
 
-    def _rows_of(self, X: Any, y: Any, sample_weight: Any) -> RowData | None:
+    @property
+    def has_rows(self) -> bool:
+        """Whether the model was wrapped with rows."""
+        return self._X is not None
+
+    def rows_of(self, X: Any, y: Any = None, sample_weight: Any = None) -> RowData | None:
         """Return other rows as schemes get them; without X those of `wrap`, None where there are none."""
         if X is None:
             return None if self._X is None else self.rows
