@@ -77,7 +77,7 @@ def test_learners_need_only_an_operator(phi):
 def test_binary_logistic_is_scikit_learns(alpha, intercept):
     """eq. 61: mean log-loss plus alpha / 2 |w|^2 is C = 1 / (n alpha)."""
     phi, code = features("binary"), (problem("binary").y == "malign").astype(int)
-    coef, b, info = LEARNERS["logistic"](phi, code, alpha=alpha, n_classes=[2], intercept=intercept)
+    coef, b, info = LEARNERS["logistic"](phi, code, alpha=alpha, n_classes=[2], intercept=intercept, tolerance=1e-8)
     expected = LogisticRegression(C=1 / alpha / len(code), fit_intercept=intercept, tol=1e-10, max_iter=10_000).fit(phi.to_sparse(), code)
     np.testing.assert_allclose(phi @ coef + b, phi @ expected.coef_[0] + expected.intercept_, rtol=1e-3, atol=1e-3)
     assert coef.shape == (phi.shape[1],) and b.shape == (1,) and info["gradient"] <= 1e-8

@@ -10,6 +10,7 @@ from kpp.problems import learner, problem, rows_of, weight
 from treespec.errors import DataMismatchError, DataNeededError, PluginError, UnsupportedModelError
 from treespec.hooks import Scheme
 from treespec.ir import Forest
+from treespec.kpp import attribution
 from treespec.kpp.fit import fit
 from treespec.kpp.learners import default_learner
 
@@ -96,7 +97,7 @@ def test_attribution_goes_to_the_variable_of_the_split_above():
 def test_attribution_in_small_tables_is_the_same(monkeypatch):
     p, k = problem("multiclass"), fitted("multiclass")
     whole = k.attribute(p.X).values
-    monkeypatch.setattr("treespec.kpp.attribution._TABLE", 1)
+    monkeypatch.setattr(attribution, "_TABLE", 1)
     np.testing.assert_allclose(k.attribute(p.X).values, whole, atol=1e-14)
 
 

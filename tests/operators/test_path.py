@@ -175,3 +175,18 @@ def test_the_path_smoother_is_the_gram_matrix():
     np.testing.assert_allclose(top.max(axis=1).toarray().ravel(), cross.max(axis=1))
     with pytest.raises(DataNeededError, match="route new rows"):
         PathSmoother(phi).cross(X_new)
+
+
+@given(strategies.cases(max_rows=12))
+@many
+def test_prepared_features_are_the_same_operator(case):
+    a = weights_of(case)
+    if a is None:
+        return
+    phi = PathMap(case.forest, a).features(case.leaf_id)
+    ready = phi.prepared()
+    v, u = case.rng.normal(size=(phi.shape[1], 2)), case.rng.normal(size=(phi.shape[0], 2))
+    for k in (1, 2):
+        np.testing.assert_allclose(ready @ v[:, :k], phi @ v[:, :k], atol=1e-13)
+        np.testing.assert_allclose(ready.T @ u[:, :k], phi.T @ u[:, :k], atol=1e-13)
+    np.testing.assert_array_equal(ready.gram(), phi.gram())

@@ -108,6 +108,10 @@ class Blocks(Operator):
         """Return the same features of some rows."""
         return Blocks([p.rows(rows) if isinstance(p, PathFeatures) else RawFeatures(p.matrix[rows]) for p in self.parts])
 
+    def prepared(self) -> Blocks:
+        """Return the same operator made ready for many products."""
+        return Blocks([p.prepared() if isinstance(p, PathFeatures) else p for p in self.parts])
+
     def row_norm2(self) -> Array:
         """Return the (n,) squared norms of the rows."""
         return np.asarray(np.sum([part.row_norm2() for part in self.parts], axis=0) * self.factor**2)

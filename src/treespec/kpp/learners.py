@@ -55,7 +55,8 @@ def learn(
     if sample_weight is not None:
         extra["sample_weight"] = sample_weight
     labels = targets.value if targets.kind == "values" else targets.code
-    came = learner.function(features, labels[:, 0] if labels.shape[1] == 1 else labels, alpha=alpha, **extra)
+    ready = features.prepared() if hasattr(features, "prepared") else features
+    came = learner.function(ready, labels[:, 0] if labels.shape[1] == 1 else labels, alpha=alpha, **extra)
     coef, intercept, info = came
     coef, intercept = np.asarray(coef, dtype=np.float64), np.atleast_1d(np.asarray(intercept, dtype=np.float64))
     k = 1 if targets.binary else labels.shape[1] if targets.kind == "values" else sum(map(len, targets.classes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.path_gram import leaf_gram
 from treespec.operators.path_table import PathTable
+from treespec.operators.sorted_leaves import SortedLeaves
+
+_PREPARED = 1 << 24  # (row, tree) pairs
 
 Normalisation = Literal["forest", "tree"]
 
@@ -108,12 +112,21 @@ class PathFeatures(Operator):
     def __init__(self, map: PathMap, Z: LeafIncidence) -> None:  # noqa: A002  # the word of the paper
         super().__init__((Z.shape[0], map.n_coordinates))
         self.map, self.Z = map, Z
+        self._incidence: LeafIncidence | SortedLeaves = Z
 
     def _forward(self, V: Array) -> Array:
-        return self.Z.matmat(self.map.table.matmat(self.map.scale[:, None] * V))
+        return self._incidence.matmat(self.map.table.matmat(self.map.scale[:, None] * V))
 
     def _backward(self, U: Array) -> Array:
-        return self.map.scale[:, None] * self.map.table.rmatmat(self.Z.rmatmat(U))
+        return self.map.scale[:, None] * self.map.table.rmatmat(self._incidence.rmatmat(U))
+
+    def prepared(self) -> PathFeatures:
+        """Return the same operator made ready for many products; itself where that would take more than 200 MB."""
+        if self.shape[0] * self.Z.n_trees > _PREPARED:
+            return self
+        new = copy(self)
+        new._incidence = SortedLeaves(self.Z)
+        return new
 
     def rows(self, rows: slice | NDArray[np.integer[Any]]) -> PathFeatures:
         """Return the same features of some rows."""
