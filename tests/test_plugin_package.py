@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import treespec
-from tests.strategies import grow
+from strategies import grow
 from treespec.hooks import NodeWeights
 from treespec.plugins import manager
 

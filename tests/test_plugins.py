@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from tests.strategies import grow
+from strategies import grow
 from treespec.errors import ModelNotFittedError, PluginConflictError, PluginError, UnknownNameError, UnsupportedModelError
 from treespec.hooks import hookimpl
 from treespec.plugins import BUILTIN, Plugins

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 
-from tests.strategies import forests
+from strategies import forests
 from treespec.distill.probe import draw_rows
 
 

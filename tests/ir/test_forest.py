@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.strategies import forests
+from strategies import forests
 from treespec.errors import InvalidForestError
 from treespec.ir import Forest, InputRule
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.strategies import forests, grow
+from strategies import forests, grow
 from treespec.errors import FileFormatError
 from treespec.ir import Forest, InputRule, serialize
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 
-from tests.strategies import forests
+from strategies import forests
 from treespec.ir import stats
 
 

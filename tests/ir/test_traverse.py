@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 
-from tests.strategies import cases
+from strategies import cases
 from treespec.ir import traverse
 
 
@@ -40,7 +40,7 @@ def test_margin_adds_up_leaf_values(case):
 
 
 def test_blocks_do_not_change_the_result(monkeypatch):
-    from tests.strategies import grow, rows
+    from strategies import grow, rows
 
     rng = np.random.default_rng(0)
     forest = grow(rng, n_trees=5, max_depth=5)
@@ -51,7 +51,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
 
 
 def test_float32_margins_are_added_in_float32_from_the_base_score():
-    from tests.strategies import grow, rows
+    from strategies import grow, rows
 
     rng = np.random.default_rng(0)
     forest = grow(rng, n_trees=50, sum_dtype="float32", base_score=np.array([1000.0]))

@@ -27,6 +27,7 @@ from treespec.ir.table import take
 from treespec.operators.boosted import boosting
 from treespec.operators.kernel import leaf
 from treespec.operators.spectrum import spectrum
+from treespec.students.fold import Net
 from treespec.students.mlp import MLPStudent, Precision
 
 Array = NDArray[np.float64]
@@ -35,6 +36,9 @@ RANK = 50
 GAMMA = 0.001
 WIDTHS = (4, 8, 16, 32, 64, 128)
 DEPTHS = (1, 2, 3, 4, 5)
+DECAYS = {"few": (1e-4, 0.1, 1.0), "many": (1e-4, 0.02)}
+"""Weight decays to try (the paper does not say which it used): up to 3,000 rows, and above."""
+_MANY_ROWS = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,27 +108,44 @@ def scate(
     shapes = grid(inputs, problem.n_outputs, budget, precision)
     terms = _terms(problem, directions, teacher_term, label_term)
     recipe = {"epochs": epochs, "max_steps": max_steps, "seed": random_state, "gamma": gamma}
-    tried: list[tuple[tuple[int, ...], Best]] = []
+    decays = DECAYS["few" if data.n_rows <= _MANY_ROWS else "many"]
+    tried: list[_Tried] = []
     for k, hidden in enumerate(shapes):
         if progress is not None:
             progress(f"scate: net of {hidden} hidden units", (k + 1) / (len(shapes) + 2))
-        tried.append((hidden, _fit(inputs, directions, data, problem, hidden, recipe, terms, rows=data.fit)))
-    hidden, best = min(tried, key=lambda t: t[1].value[0])
+        best = _fit(inputs, directions, data, problem, hidden, recipe, terms, decays, rows=data.fit)
+        tried += [_Tried(hidden, *t) for t in zip(decays, best.value, best.step, best.net, strict=True)]
+    winner = min(tried, key=lambda t: t.loss)
     if progress is not None:
         progress("scate: refit on all rows", (len(shapes) + 1) / (len(shapes) + 2))
-    final = _fit(inputs, directions, data, problem, hidden, recipe, terms, rows=None, stop=best.step)
+    final = _fit(inputs, directions, data, problem, winner.hidden, recipe, terms, (winner.decay,), rows=None, stop=[winner.step])
     head = "mean" if problem.loss != "squared" else "value"
     scale = np.full(problem.n_outputs, 1.0 if head == "mean" else problem.margin_scale)
     output = Output(head, scale, directions.offset * scale, directions.coefficients)
     student = build(forest, inputs, final.net, output, precision)
-    judged = build(forest, inputs, best.net, output, precision)
+    judged = build(forest, inputs, [winner.net], output, precision)
     student.report = {
         "compressor": "scate",
-        "chosen": {"hidden": list(hidden), "rank": directions.psi.shape[1], "smoother": directions.smoother, "precision": precision},
-        "candidates": [{"hidden": list(h), "loss": b.value[0], "step": b.step[0]} for h, b in tried],
+        "chosen": winner.to_dict() | {"rank": directions.psi.shape[1], "smoother": directions.smoother, "precision": precision},
+        "candidates": [t.to_dict() for t in tried],
         "validation_margin": judged.margin(take(data.rows.X, data.validation)).reshape(len(data.validation), -1),
     }
     return student
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One net that was tried, trained on the rows to fit alone."""
+
+    hidden: tuple[int, ...]
+    decay: float
+    loss: float
+    step: int
+    net: Net
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        return {"hidden": list(self.hidden), "weight decay": self.decay, "loss": self.loss, "step": self.step}
 
 
 def find_directions(forest: Forest, data: DistillData, problem: Problem, rank: int, random_state: int) -> Directions:
@@ -177,26 +198,27 @@ def _fit(
     hidden: tuple[int, ...],
     recipe: dict[str, Any],
     terms: list[tuple[float, Array]],
+    decays: tuple[float, ...],
     *,
     rows: NDArray[np.intp] | None,
     stop: list[int] | None = None,
 ) -> Best:
-    """Train one net; on ``rows`` with early stopping on the validation rows, or on all rows up to ``stop``."""
+    """Train nets of one shape; on ``rows`` with early stopping on the validation rows, or on all rows up to ``stop``."""
     chosen = np.arange(data.n_rows) if rows is None else rows
-    batch = 128 if len(chosen) <= 3000 else 256
+    batch = 128 if len(chosen) <= _MANY_ROWS else 256
     steps = max(50, min(recipe["max_steps"], recipe["epochs"] * len(chosen) // batch))
     loss = spectral_loss(directions.weight, recipe["gamma"], directions.coefficients if terms else None, [(f, t[chosen]) for f, t in terms])
     wanted = problem.target(data.objective)[data.validation]
     weight = None if data.rows.sample_weight is None else data.rows.sample_weight[data.validation]
 
     def judge(outputs: Array) -> list[float]:
-        errors = ((outputs[0] @ directions.coefficients + directions.offset - wanted) ** 2).mean(axis=1)
-        return [float(np.average(errors, weights=weight))]
+        errors = ((outputs @ directions.coefficients + directions.offset - wanted) ** 2).mean(axis=2)
+        return [float(v) for v in np.average(errors, axis=1, weights=weight)]
 
     return train(
         inputs.values[chosen],
         directions.psi[chosen][None].astype(np.float32),
-        Recipe(hidden, loss, [1e-4], steps=steps, batch=batch, checks=10, seed=recipe["seed"]),
+        Recipe(hidden, loss, decays, steps=steps, batch=batch, checks=10, seed=recipe["seed"]),
         judge=None if rows is None else judge,
         judged=None if rows is None else inputs.values[data.validation],
         stop=stop,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treespec.errors import DataMismatchError
 from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.dense import svd
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.lanczos import leading_eigenpairs
 from treespec.operators.merged import MergedKernel
@@ -200,14 +201,14 @@ def _of_smoother(smoother: Any, rank: int, random_state: int, tolerance: float) 
     """Singular triples: right directions from ``S.T S``, then a Rayleigh-Ritz step on S, which restores the digits that squaring costs."""
     n = smoother.shape[0]
     if _dense(n, rank):
-        left, values, vt = np.linalg.svd(smoother.matmat(np.eye(n)))
+        left, values, vt = svd(smoother.matmat(np.eye(n)))
         left, values, right = left[:, :rank].copy(), values[:rank].copy(), vt[:rank].T.copy()
     else:
         _, right, _ = leading_eigenpairs(
             lambda V: smoother.rmatmat(smoother.matmat(V)), n, rank, random_state=random_state, tolerance=tolerance
         )
         basis, small = np.linalg.qr(smoother.matmat(right))
-        u, values, vt = np.linalg.svd(small)
+        u, values, vt = svd(small)
         left, right = basis @ u, right @ vt.T
     sign = _sign(right)
     left, right = left * sign, right * sign
