@@ -24,8 +24,9 @@ def auto(
 ) -> Student:
     """Return the best student that any compressor makes, by the loss on the validation rows that none of them was fitted on.
 
-    Never worse than ``scate`` alone by that measure: it is among the candidates. A compressor that cannot meet the budget, or whose
-    package is missing, is left out and reported.
+    Never worse than ``scate`` alone by that measure: it is among the candidates. The model's own trees, rounded to fit, are judged by
+    labels only where the model was not fitted on the validation rows; lossless, they are the model. A compressor that cannot meet the
+    budget, or whose package is missing, is left out and reported.
 
     Raises
     ------
@@ -53,12 +54,14 @@ def auto(
             raced.append({"compressor": name, "refused": "it reports no margins on the validation rows"})
             continue
         verdict = judge_validation(outcome, margin, data)
-        entry = {"compressor": name, "bytes": student.n_bytes, "loss": verdict.loss, "score": verdict.score}
+        seen = report.get("in_sample", False) and not report.get("exact", False)  # rounded trees that were fitted on these very rows
+        entry = {"compressor": name, "bytes": student.n_bytes, "in-sample loss" if seen else "loss": verdict.loss, "score": verdict.score}
         raced.append(entry | {"seconds": time.perf_counter() - started, "chosen": report.get("chosen")})
         students[name] = student
     if not students:
         raise _none(refusals, budget)
-    best = min((entry for entry in raced if "loss" in entry), key=lambda entry: entry["loss"])["compressor"]
+    fair = [entry for entry in raced if "loss" in entry] or [entry for entry in raced if "in-sample loss" in entry]
+    best = min(fair, key=lambda entry: entry.get("loss", 0.0))["compressor"]
     winner: Any = students[best]
     winner.report = dict(winner.report) | {"compressor": best, "raced": raced}
     won: Student = winner

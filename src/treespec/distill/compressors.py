@@ -6,6 +6,7 @@ from typing import Any
 
 from treespec.distill.auto import auto
 from treespec.distill.mlp import mlp
+from treespec.distill.packed import packed
 from treespec.distill.scate import scate
 from treespec.hooks import Register, hookimpl
 
@@ -15,4 +16,5 @@ def treespec_compressors(register: Register[Any]) -> None:
     """Register them."""
     register("mlp", mlp)
     register("scate", scate)
+    register("packed", packed)
     register("auto", auto)
