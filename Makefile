@@ -20,7 +20,7 @@ demo: $(STAMP)  ## wrap three kinds of model and distil each to 10 KB, on real d
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)  ## run the tests (doctests included)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-slow: $(STAMP)  ## run the long properties too
 	$(BIN)/python -m pytest -m "slow or not slow" --timeout=3600
@@ -37,7 +37,7 @@ format: $(STAMP)  ## format the sources
 	$(BIN)/ruff format .
 
 docs: $(STAMP)  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/distill.py
