@@ -36,7 +36,7 @@ RANK = 50
 GAMMA = 0.001
 WIDTHS = (4, 8, 16, 32, 64, 128)
 DEPTHS = (1, 2, 3, 4, 5)
-DECAYS = {"few": (1e-4, 0.1, 1.0), "many": (1e-4, 0.02)}
+DECAYS = {"few": (1e-4, 0.1, 1.0), "many": (1e-4, 0.02, 0.2)}
 """Weight decays to try (the paper does not say which it used): up to 3,000 rows, and above."""
 _MANY_ROWS = 3000
 
