@@ -65,13 +65,14 @@ class RawScale:
     sd: Array
 
     @classmethod
-    def of(cls, encoded: NDArray[Any]) -> RawScale:
-        """Measure rows (n, p)."""
-        X = np.where(np.isfinite(encoded), encoded, np.nan).astype(np.float64)
-        known = np.isfinite(X).any(axis=0)
-        mean, sd = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-        mean[known], sd[known] = np.nanmean(X[:, known], axis=0), np.nanstd(X[:, known], axis=0)
-        return cls(frozen(mean), frozen(sd))
+    def of(cls, encoded: NDArray[Any], sample_weight: Array | None = None) -> RawScale:
+        """Measure rows (n, p), weighted where there are weights."""
+        known = np.isfinite(encoded)
+        X = np.where(known, encoded, 0.0).astype(np.float64)
+        weight = known * (1.0 if sample_weight is None else sample_weight[:, None])
+        total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
+        mean = (weight * X).sum(axis=0) / total
+        return cls(frozen(mean), frozen(np.sqrt((weight * (X - mean) ** 2).sum(axis=0) / total)))
 
     def features(self, encoded: NDArray[Any]) -> RawFeatures:
         """Return rows (n, p), scaled."""

@@ -82,7 +82,7 @@ def fit(
 
     def represent(forests: Sequence[Forest], routed: Sequence[RowData], seen: Sequence[RowData | None]) -> Representation:
         maps = tuple(PathMap(f, node_weights(s, f, d), normalisation=normalisation) for f, s, d in zip(forests, schemes, seen, strict=True))
-        scale = RawScale.of(forests[0].encode(routed[0].X)) if raw else None
+        scale = RawScale.of(forests[0].encode(routed[0].X), routed[0].sample_weight) if raw else None
         return Representation(maps, tuple(d.apply for d in routed), scale)
 
     representation = represent(forests, rows, seen)

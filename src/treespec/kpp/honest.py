@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 def honest(
-    refit: Refit,
+    refit: Refit | Sequence[Refit],
     X: Any,
     y: NDArray[Any],
     *,
@@ -35,8 +35,8 @@ def honest(
 
     Parameters
     ----------
-    refit : Refit
-        Fits the ensemble.
+    refit : Refit or sequence of Refit
+        Fits the ensemble; several share one block-structured Gram matrix.
     X, y, sample_weight
         All rows.
     share : float
@@ -50,9 +50,11 @@ def honest(
 
     grow, final = train_test_split(np.arange(len(y)), test_size=share, random_state=random_state)
     labels = np.asarray(y)
-    forest, grown = refit(take(X, grow), labels[grow], None if sample_weight is None else sample_weight[grow])
-    rows = routed(forest, take(X, final), labels[final], None if sample_weight is None else sample_weight[final])
-    return fit([(forest, rows)], weight_data=[grown], regime=HONEST, **settings)
+    weight = None if sample_weight is None else sample_weight[grow]
+    grown = [r(take(X, grow), labels[grow], weight) for r in _several(refit)]
+    weight = None if sample_weight is None else sample_weight[final]
+    rows = [(forest, routed(forest, take(X, final), labels[final], weight)) for forest, _ in grown]
+    return fit(rows, weight_data=[data for _, data in grown], regime=HONEST, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,7 @@ class CrossFit:
 
 
 def cross_fit(
-    refit: Refit,
+    refit: Refit | Sequence[Refit],
     X: Any,
     y: NDArray[Any],
     *,
@@ -117,11 +119,12 @@ def cross_fit(
         As `honest`.
     n_folds : int
     """
-    labels = np.asarray(y)
+    labels, refits = np.asarray(y), _several(refit)
     models, test, scores = [], [], []
-    for train, held in _folds(refit, X, labels, n_folds, random_state):
-        forest, rows = refit(take(X, train), labels[train], None if sample_weight is None else sample_weight[train])
-        models.append(fit([(forest, rows)], regime=FIXED, refit=[refit], **settings))
+    for train, held in _folds(labels, n_folds, random_state):
+        weight = None if sample_weight is None else sample_weight[train]
+        grown = [r(take(X, train), labels[train], weight) for r in refits]
+        models.append(fit(grown, regime=FIXED, refit=refits, **settings))
         test.append(held)
         scores.append(models[-1].scores(take(X, held)))
     out = np.empty((len(labels), scores[0].shape[1]))
@@ -130,9 +133,11 @@ def cross_fit(
     return CrossFit(models, test, out)
 
 
-def _folds(
-    refit: Refit, X: Any, labels: NDArray[Any], n_folds: int, random_state: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _several(refit: Refit | Sequence[Refit]) -> list[Refit]:
+    return list(refit) if isinstance(refit, Sequence) else [refit]
+
+
+def _folds(labels: NDArray[Any], n_folds: int, random_state: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     if labels.dtype.kind == "f":
         targets = Targets("values", labels.reshape(len(labels), -1).astype(np.float64), np.empty((len(labels), 0), np.int64), ())
     else:
