@@ -115,6 +115,15 @@ def test_the_forest_has_the_same_splits_and_the_scores_as_margins(name):
         np.testing.assert_allclose(forest.predict_proba(p.X), k.predict_proba(p.X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["diabetes", "binary", "multiclass"])
+def test_treelite_predicts_what_the_model_predicts(name):
+    from treelite import gtil
+
+    p, k = problem(name), fitted(name)
+    raw = gtil.predict(k.to_treelite(), k.to_forest().encode(p.X), pred_margin=True)
+    np.testing.assert_allclose(raw.reshape(k.decision_function(p.X).shape), k.decision_function(p.X), rtol=1e-5, atol=1e-5)
+
+
 @given(strategies.cases(min_rows=6, max_rows=20, max_outputs=2))
 @settings(max_examples=40, deadline=None)
 def test_any_forest_can_be_refitted_and_explained(case):

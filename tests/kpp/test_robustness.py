@@ -153,6 +153,17 @@ def test_a_ball_that_holds_a_marker_of_missing_reaches_both_sides(rule):
     assert len(leaf) == (1 if rule.get("zero") == "flush" else 2)
 
 
+def test_a_ball_covers_what_rounding_to_float32_hides():
+    """A row is known as its float32: the ends of the ball are those of the row before it was rounded, rounded themselves."""
+    forest = strategies.grow(np.random.default_rng(0), n_features=1, inputs=InputRule(dtype="float32"))
+    up = np.nextafter(np.float32(1), np.float32(2))
+    x = (1.0 + float(up)) / 2 - 1e-9  # rounds down to 1
+    centre = np.array([-x, x, 3.0, np.inf])
+    low, high = ball(forest, centre[:, None], 1.0)
+    assert (low[:, 0] <= (centre - 1.0).astype(np.float32)).all() and (high[:, 0] >= (centre + 1.0).astype(np.float32)).all()
+    assert low[2, 0] > 1.999 and high[2, 0] < 4.001 and np.isposinf(low[3, 0])
+
+
 def test_a_class_that_is_kept_is_kept():
     p, k = problem("multiclass"), fitted("multiclass")
     rng = np.random.default_rng(0)

@@ -279,6 +279,12 @@ class KPP:
             framework=f"KPP on {base.framework}",
         )
 
+    def to_treelite(self) -> Any:
+        """Return `to_forest` as a ``treelite.Model``: for compilers and servers that read Treelite."""
+        from treespec.adapters._treelite import to_treelite
+
+        return to_treelite(self.to_forest())
+
     def _output(self) -> tuple[str, str, tuple[NDArray[Any], ...] | None]:
         if self.targets.kind == "values":
             return "identity", "regression" if self.coef_.ndim == 1 else "multi-output", None

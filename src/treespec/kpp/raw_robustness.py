@@ -171,9 +171,6 @@ def _reach(forest: Forest, low: Array, high: Array) -> Pairs:
         lo, hi = low[row, forest.feature[node]], high[row, forest.feature[node]]
         fixed = np.isnan(lo) | forest.categorical[node]
         left, right = lo <= forest.threshold[node], hi > forest.threshold[node]
-        wide = np.isneginf(lo) & np.isposinf(hi)
-        left |= wide
-        right |= wide
         at = np.flatnonzero(fixed)
         if len(at):
             left[at] = go_left(node[at], lo[at])
