@@ -9,6 +9,7 @@ from kpp.problems import learner, problem, weight
 from kpp.test_model import TASKS, fitted
 from treespec.errors import DataMismatchError
 from treespec.kpp.fit import fit
+from treespec.kpp.observables import partitions
 from treespec.kpp.regimes import HONEST
 
 COMMON = [
@@ -41,6 +42,14 @@ def test_every_observable_is_there(name):
     else:
         np.testing.assert_allclose(d["RMSE"], np.sqrt(((predicted - p.y) ** 2).mean()))
     np.testing.assert_allclose(d["norm of w"], np.linalg.norm(k.coef_))
+    values = np.linalg.eigvalsh(k.gram(p.X))
+    np.testing.assert_allclose(d["Tr(G)/n"], values.mean())
+    np.testing.assert_allclose(d["mu_min + alpha"], max(values.min(), 0) + k.alpha_, atol=1e-12)
+    part, _ = partitions(k)[0]
+    expected = part.gain(part.entropy_decrease if classes else part.variance_decrease)
+    np.testing.assert_allclose(d["IG_h" if classes else "IG_var"], expected)
+    if not classes:
+        np.testing.assert_allclose(d["d_eff/n"], (values / (values + k.alpha_)).mean())
 
 
 def test_held_out_rows_are_judged_and_said():

@@ -158,7 +158,7 @@ def test_a_ball_covers_what_rounding_to_float32_hides():
     forest = strategies.grow(np.random.default_rng(0), n_features=1, inputs=InputRule(dtype="float32"))
     up = np.nextafter(np.float32(1), np.float32(2))
     x = (1.0 + float(up)) / 2 - 1e-9  # rounds down to 1
-    centre = np.array([-x, x, 3.0, np.inf])
+    centre = np.array([-x, x, 3.0, np.inf, 1 - 2.9e-8, 2.9e-8 - 1])
     low, high = ball(forest, centre[:, None], 1.0)
     assert (low[:, 0] <= (centre - 1.0).astype(np.float32)).all() and (high[:, 0] >= (centre + 1.0).astype(np.float32)).all()
     assert low[2, 0] > 1.999 and high[2, 0] < 4.001 and np.isposinf(low[3, 0])
