@@ -21,6 +21,13 @@ from typing import TYPE_CHECKING, Any
 from treespec import errors
 
 if TYPE_CHECKING:
+    from treespec.estimators import DistilledClassifier as DistilledClassifier
+    from treespec.estimators import DistilledRegressor as DistilledRegressor
+    from treespec.estimators import KPPClassifier as KPPClassifier
+    from treespec.estimators import KPPRegressor as KPPRegressor
+    from treespec.estimators import KPPTransformer as KPPTransformer
+    from treespec.estimators import LeafEmbedding as LeafEmbedding
+    from treespec.estimators import SpectralEmbedding as SpectralEmbedding
     from treespec.facade import Wrapped as Wrapped
     from treespec.facade import kpp as kpp
     from treespec.facade import wrap as wrap
@@ -37,10 +44,32 @@ _HOME = {
     "Forest": "treespec.ir",
     "load_student": "treespec.students",
     "plugins": "treespec.plugins",
+    "DistilledClassifier": "treespec.estimators",
+    "DistilledRegressor": "treespec.estimators",
+    "KPPClassifier": "treespec.estimators",
+    "KPPRegressor": "treespec.estimators",
+    "KPPTransformer": "treespec.estimators",
+    "LeafEmbedding": "treespec.estimators",
+    "SpectralEmbedding": "treespec.estimators",
 }
 """Public name to the module it is taken from."""
 
-__all__ = ["Forest", "Wrapped", "errors", "kpp", "load_student", "plugins", "wrap"]
+__all__ = [
+    "DistilledClassifier",
+    "DistilledRegressor",
+    "Forest",
+    "KPPClassifier",
+    "KPPRegressor",
+    "KPPTransformer",
+    "LeafEmbedding",
+    "SpectralEmbedding",
+    "Wrapped",
+    "errors",
+    "kpp",
+    "load_student",
+    "plugins",
+    "wrap",
+]
 
 
 def __getattr__(name: str) -> Any:

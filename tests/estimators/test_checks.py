@@ -1,0 +1,22 @@
+"""scikit-learn's own estimator checks: all of them pass, none is expected to fail."""
+
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from treespec import KPPClassifier, KPPRegressor, KPPTransformer, LeafEmbedding, SpectralEmbedding
+
+ESTIMATORS = [
+    KPPRegressor(DecisionTreeRegressor(max_depth=6, random_state=0), alpha=1e-2),
+    KPPRegressor([ExtraTreesRegressor(3, max_depth=4), DecisionTreeRegressor(max_depth=3)], alpha=1e-2, raw=True),
+    KPPClassifier(DecisionTreeClassifier(max_depth=6, random_state=0), alpha=1e-4),
+    KPPClassifier([ExtraTreesClassifier(3, max_depth=4), DecisionTreeClassifier(max_depth=3)], alpha=1e-2, raw=True),
+    KPPTransformer(DecisionTreeRegressor(max_depth=4)),
+    LeafEmbedding(DecisionTreeRegressor(max_depth=4)),
+    SpectralEmbedding(ExtraTreesRegressor(5, max_depth=3, random_state=0), n_components=1),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn(estimator, check):
+    check(estimator)
