@@ -180,11 +180,11 @@ def main():
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     arguments.store.parent.mkdir(parents=True, exist_ok=True)
-    for seed in arguments.seeds if not arguments.table_only else []:
-        for name in arguments.data:
-            if load(name) is None:
-                print(f"{name} is not on this machine")
-                continue
+    for name in arguments.data if not arguments.table_only else []:
+        if load(name) is None:
+            print(f"{name} is not on this machine")
+            continue
+        for seed in arguments.seeds:
             for method, error, seconds in measure(name, seed, arguments.parts, read(arguments.store)[name, seed]):
                 row = {"data": name, "seed": seed, "method": method, "error": error, "seconds": round(seconds, 2)}
                 with arguments.store.open("a", encoding="utf-8") as file:
