@@ -95,7 +95,7 @@ def test_huge_counts_are_refused_before_allocation():
     forest = PAYLOADS[1][0]
     for n_trees, n_inner, n_tables in ((2**20, 0, 0), (2**40, 1, 1), (5, 2**50, 3), (5, 3, 2**30), (0, 10, 1)):
         out = BitWriter()
-        out.number(1, 4)
+        out.number(1, 6)
         for n in (n_trees, n_inner, n_tables):
             out.gamma(n)
         out.append(np.zeros(800, np.uint8))

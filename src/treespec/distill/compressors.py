@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from treespec.distill.auto import auto
+from treespec.distill.boosted import boosted
 from treespec.distill.mlp import mlp
 from treespec.distill.packed import packed
 from treespec.distill.scate import scate
@@ -17,4 +18,5 @@ def treespec_compressors(register: Register[Any]) -> None:
     register("mlp", mlp)
     register("scate", scate)
     register("packed", packed)
+    register("boosted", boosted)
     register("auto", auto)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -29,6 +30,10 @@ class PackedStudent(Student):
 
     Attributes
     ----------
+    head : {"margin", "logit", "softmax"}
+        What the sums of the trees are; see `treespec.students.packed_format.HEADS`.
+    forest : Forest
+        The packed trees.
     unpacked : Unpacked
         Tables, shape, indices and leaves as they lie in the payload.
 
@@ -43,12 +48,13 @@ class PackedStudent(Student):
         super().__init__(outcome)
         self._payload = payload
         self.unpacked: Unpacked = unpack(payload, outcome)
-        self.forest: Forest = rebuild(self.unpacked, outcome)
+        self.head = self.unpacked.head
+        self.forest: Forest = rebuild(self.unpacked, _sums(outcome, self.head))
 
     @classmethod
-    def of(cls, forest: Forest, leaf_bits: int | None = None) -> Self:
+    def of(cls, forest: Forest, leaf_bits: int | None = None, *, outcome: Outcome | None = None, head: str = "margin") -> Self:
         """Return a forest packed: exactly, or with leaf values of ``leaf_bits`` bits (`packed_format.pack`)."""
-        return cls(pack(forest, leaf_bits), Outcome.of(forest))
+        return cls(pack(forest, leaf_bits, head), outcome or Outcome.of(forest))
 
     @property
     def is_exact(self) -> bool:
@@ -74,12 +80,32 @@ class PackedStudent(Student):
         return cls(payload, outcome)
 
     def _margin(self, X: Any) -> NDArray[np.float64]:
-        return self._walk.margin(self.forest.encode(X))
+        return self.margin_of(self.forest.encode(X))
+
+    def margin_of(self, encoded: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Return the (n, n_outputs) margins of rows that ``forest.encode`` gave."""
+        sums = self._walk.margin(encoded)
+        if self.head == "margin":
+            return sums
+        p = links.apply_link(self.forest, sums)
+        return np.column_stack([1 - p, p]) if self.head == "logit" and self.outcome.n_outputs > 1 else p
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return what the teacher's ``predict`` would, the link in the precision of the teacher."""
-        return links.predict(self.forest, self._margin(X))
+        return links.predict(self._meaning, self._margin(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return (n, n_classes) class probabilities, the link in the precision of the teacher."""
-        return np.asarray(links.predict_proba(self.forest, self._margin(X)))
+        return np.asarray(links.predict_proba(self._meaning, self._margin(X)))
+
+    @property
+    def _meaning(self) -> Forest | Outcome:
+        return self.forest if self.head == "margin" else self.outcome
+
+
+def _sums(outcome: Outcome, head: str) -> Outcome:
+    """Return the outcome of the sums of the trees."""
+    if head == "margin":
+        return outcome
+    link, n_outputs = ("sigmoid", 1) if head == "logit" else ("softmax", outcome.n_outputs)
+    return replace(outcome, link=link, link_scale=1.0, n_outputs=n_outputs, task="regression", classes=None)

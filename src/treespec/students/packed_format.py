@@ -3,6 +3,7 @@
 Layout: CRC-32 (4 bytes), then one stream of bits, least significant first::
 
     version       4 bits
+    head          2 bits: what sums are (`HEADS`)
     sizes         trees, inner nodes, split tables (gamma code)
     sums          mean or sum, type of sums, how trees map to outputs
     input rule    `packed_inputs`
@@ -36,12 +37,18 @@ VERSION = 1
 ALL, IN_TURN, LISTED = range(3)
 """Tree t adds to all outputs; to output t mod n_outputs; to an output that is listed."""
 
+_CODE_BITS, _BASE_BITS, _HEADER_BITS = 4, 26, 80  # as they usually are
 MAX_TREES = 1 << 20
 MAX_VALUES = 1 << 26
 """Limits that keep a hostile file from asking for more than some 500 MB."""
 
 
-def pack(forest: Forest, leaf_bits: int | None = None) -> bytes:
+HEADS = ("margin", "logit", "softmax")
+"""What the sums of the trees are: the student's margins; or the logit of the second class, or logits of all classes, from which its margins
+(probabilities, where the teacher is a forest of classes) follow."""
+
+
+def pack(forest: Forest, leaf_bits: int | None = None, head: str = "margin") -> bytes:
     """Return a forest as packed bytes.
 
     Parameters
@@ -50,6 +57,8 @@ def pack(forest: Forest, leaf_bits: int | None = None) -> bytes:
     leaf_bits : int, optional
         Round leaf values to so many bits, 1 to 16, each tree on its own binary step. By default nothing is rounded: margins are equal,
         bit for bit, to those of ``forest``.
+    head : {"margin", "logit", "softmax"}
+        What the margins of ``forest`` are to the student; see `HEADS`.
 
     Raises
     ------
@@ -70,6 +79,8 @@ def pack(forest: Forest, leaf_bits: int | None = None) -> bytes:
         raise UnsupportedModelError.expected(f"1 to {MAX_LEAF_BITS} leaf bits", str(leaf_bits), "leave it out to keep leaf values exact")
     order = breadth_first(forest)
     out = BitWriter()
+    out.number(VERSION, 4)
+    out.number(HEADS.index(head), 2)
     write_splits(out, forest, order)
     out.flag(leaf_bits is not None)
     if leaf_bits is not None:
@@ -82,11 +93,20 @@ def pack(forest: Forest, leaf_bits: int | None = None) -> bytes:
     return struct.pack("<I", zlib.crc32(body)) + body
 
 
+def estimate(forest: Forest, leaf_bits: int) -> int:
+    """Return about how many bytes `pack` takes with rounded leaves (within some 2 bits a tree), without rounding any."""
+    order = breadth_first(forest)
+    out = BitWriter()
+    write_splits(out, forest, order)
+    width = 1 if output_mode(forest) != ALL else forest.n_outputs
+    leaves = forest.n_leaves * width * leaf_bits + _CODE_BITS * forest.n_trees + _BASE_BITS * forest.n_outputs
+    return (_HEADER_BITS + out.n_bits + leaves) // 8
+
+
 def write_splits(out: BitWriter, forest: Forest, order: NDArray[np.int32]) -> None:
-    """Write everything but the leaves."""
+    """Write everything between the head and the leaves."""
     inner = order[~forest.is_leaf[order]]
     splits = find_splits(forest, inner)
-    out.number(VERSION, 4)
     out.gamma(forest.n_trees)
     out.gamma(len(inner))
     out.gamma(len(splits.tables))

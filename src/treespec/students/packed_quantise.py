@@ -69,22 +69,27 @@ def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
     reached them, where the forest knows it.
     """
     rows, tree = leaf_rows(forest, order)
+    if not len(rows):
+        step = int(np.frexp(np.abs(forest.base_score).max())[1]) - _CONSTANT_BITS
+        base = np.rint(np.ldexp(forest.base_score, -step)).astype(np.int64)
+        return Quantised(np.zeros(rows.shape, np.int64), np.zeros(0, np.int64), base, step, bits)
     if forest.aggregation == "mean":
         rows = rows / max(1, forest.n_trees)
     cover = forest.cover if forest.cover is not None else forest.count
     weight = np.ones(len(rows)) if cover is None else cover[order[forest.is_leaf[order]]] + 1e-9
-    by_tree = np.split(np.argsort(tree, kind="stable"), np.cumsum(np.bincount(tree, minlength=forest.n_trees))[:-1])
-    span = np.array([np.ptp(rows[at], axis=0).max() for at in by_tree])
+    sort = np.argsort(tree, kind="stable")
+    sorted_rows, first = rows[sort], np.searchsorted(tree[sort], np.arange(forest.n_trees))
+    low, high = np.minimum.reduceat(sorted_rows, first), np.maximum.reduceat(sorted_rows, first)
+    span = (high - low).max(axis=1)
     need = _least_power(span / ((1 << bits) - 1))
     wide = need[span > 0]
-    total = float(np.abs(forest.base_score).max() + sum(np.abs(rows[at]).max() for at in by_tree))
+    total = float(np.abs(forest.base_score).max() + np.maximum(np.abs(low), np.abs(high)).max(axis=1).sum())
     floor = max(int(wide.min()) - 1, int(wide.max()) - _CODES // 2 + 1) if len(wide) else int(np.frexp(total)[1]) - _CONSTANT_BITS
     step = max(floor - 1, int(np.frexp(total)[1]) - _BASE_BITS, -1000)
-    code = np.zeros(forest.n_trees, np.int64)
-    integer = np.zeros(rows.shape, np.int64)
-    start = np.zeros((forest.n_trees, rows.shape[1]), np.int64)
-    for t, at in enumerate(by_tree):
-        code[t], start[t], integer[at] = _round_tree(np.ldexp(rows[at], -step), weight[at], int(need[t]) - step, bits, flat=span[t] == 0)
+    units = _Units(np.ldexp(sorted_rows, -step), weight[sort], tree[sort], first, bits)
+    code, start, sorted_integer = units.best(np.where(span > 0, need - step, 1))
+    integer = np.empty(rows.shape, np.int64)
+    integer[sort] = sorted_integer
     base = np.rint(np.ldexp(forest.base_score, -step)).astype(np.int64)
     if rows.shape[1] == forest.n_outputs:
         base = base + start.sum(axis=0)
@@ -99,33 +104,51 @@ def _least_power(value: Array) -> NDArray[np.int64]:
     return np.where(fraction == 0.5, exponent - 1, exponent).astype(np.int64)
 
 
-def _round_tree(rows: Array, weight: Array, need: int, bits: int, *, flat: bool) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-    """Return code, starts and integers of one tree with the least weighted squared error; ``rows`` are in units of the step."""
-    low, high, levels = rows.min(axis=0), rows.max(axis=0), (1 << bits) - 1
-    if flat:
-        return 0, np.rint(low).astype(np.int64), np.zeros(rows.shape, np.int64)
-    best: tuple[float, int, NDArray[np.int64], NDArray[np.int64]] | None = None
-    for quarters in _FINER:
-        code = _code(need, quarters)
-        if not 0 <= code < _CODES:
-            continue
-        size = (2 + code % 2) << (code // 2)
-        over = high - low - levels * size
-        starts = low + np.linspace(0, 1, _STARTS)[:, None] * np.where(over > 0, over, np.minimum(0, np.maximum(-size, over)))
-        starts = np.rint(starts)  # (_STARTS, width)
-        integer = np.clip(np.rint((rows - starts[:, None, :]) / size), 0, levels)
-        error = ((starts[:, None, :] + integer * size - rows) ** 2 * weight[:, None]).sum(axis=1)
-        chosen = error.argmin(axis=0)
-        column = np.arange(rows.shape[1])
-        loss = float(error[chosen, column].sum())
-        if best is None or loss < best[0]:
-            best = loss, code, starts[chosen, column].astype(np.int64), integer[chosen, :, column].T.astype(np.int64)
-    if best is None:  # a range beyond all codes on the fine side: the finest step
-        return 0, np.rint(low).astype(np.int64), np.clip(np.rint((rows - np.rint(low)) / 2), 0, levels).astype(np.int64)
-    return best[1:]
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Leaf values of all trees, tree by tree, in units of the step."""
+
+    rows: Array
+    weight: Array
+    tree: NDArray[np.integer]
+    first: NDArray[np.integer]
+    bits: int
+
+    def best(self, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return codes, starts and integers with the least weighted squared error; a step of ``2**need`` spans all leaves of a tree."""
+        shape = (len(self.first), self.rows.shape[1])
+        loss, code = np.full(shape[0], np.inf), np.zeros(shape[0], np.int64)
+        start, integer = np.zeros(shape, np.int64), np.zeros(self.rows.shape, np.int64)
+        for quarters in _FINER:
+            mine = np.clip(_code(need, quarters), 0, _CODES - 1)
+            error, begin, rounded = self._at((2 + (mine & 1)) << (mine >> 1))
+            better = error.sum(axis=1) < loss
+            loss = np.where(better, error.sum(axis=1), loss)
+            code = np.where(better, mine, code)
+            start[better], integer[better[self.tree]] = begin[better], rounded[better[self.tree]]
+        return code, start, integer
+
+    def _at(self, size: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
+        """Return errors (n_trees, width), starts and integers for given steps, over several places of the grid."""
+        levels = (1 << self.bits) - 1
+        low, high = np.minimum.reduceat(self.rows, self.first), np.maximum.reduceat(self.rows, self.first)
+        over = high - low - levels * size[:, None]
+        room = np.where(over > 0, over, np.minimum(0, np.maximum(-size[:, None], over)))
+        best = np.full(low.shape, np.inf)
+        start, integer = np.zeros(low.shape, np.int64), np.zeros(self.rows.shape, np.int64)
+        wide = size[self.tree][:, None]
+        for share in np.linspace(0, 1, _STARTS):
+            begin = np.rint(low + share * room)
+            rounded = np.clip(np.rint((self.rows - begin[self.tree]) / wide), 0, levels)
+            error = np.add.reduceat((begin[self.tree] + rounded * wide - self.rows) ** 2 * self.weight[:, None], self.first)
+            better = error < best
+            best = np.where(better, error, best)
+            start = np.where(better, begin, start).astype(np.int64)
+            integer = np.where(better[self.tree], rounded, integer).astype(np.int64)
+        return best, start, integer
 
 
-def _code(need: int, quarters: int) -> int:
+def _code(need: NDArray[np.int64], quarters: int) -> NDArray[np.int64]:
     """Return the code of ``quarters`` quarters of ``2**need``."""
     return 2 * (need - 1) - (4 - quarters)
 

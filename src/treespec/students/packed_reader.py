@@ -14,7 +14,7 @@ from treespec.ir import ALL_OUTPUTS, InputRule
 from treespec.ir.link import LINKS
 from treespec.students.outcome import Outcome
 from treespec.students.packed_bits import BitReader, bit_width, damaged
-from treespec.students.packed_format import ALL, IN_TURN, LISTED, MAX_TREES, MAX_VALUES, VERSION
+from treespec.students.packed_format import ALL, HEADS, IN_TURN, LISTED, MAX_TREES, MAX_VALUES, VERSION
 from treespec.students.packed_inputs import read_rule
 from treespec.students.packed_leaves import Exact, read_exact
 from treespec.students.packed_quantise import Quantised, read_quantised
@@ -30,6 +30,8 @@ class Unpacked:
 
     Attributes
     ----------
+    head : str
+        What the sums are (`packed_format.HEADS`).
     mean, double : bool
         Whether margins are means, and sums float64.
     mode : int
@@ -49,6 +51,7 @@ class Unpacked:
         Where in the payload, in bits, the first table, the shape, the indices and the leaves' numbers begin.
     """
 
+    head: str
     mean: bool
     double: bool
     mode: int
@@ -94,13 +97,17 @@ def unpack(payload: bytes, outcome: Outcome) -> Unpacked:
     version = source.number(4)
     if version != VERSION:
         raise FileFormatError.expected(f"packed format version {VERSION}", f"version {version}", "read it with the release that wrote it")
+    head = source.number(2)
+    if head >= len(HEADS) or (head and outcome.link != "probability"):
+        raise damaged(f"head {head} for link {outcome.link!r}")
+    n_outputs = 1 if HEADS[head] == "logit" else outcome.n_outputs
     n_trees = source.gamma(MAX_TREES, "number of trees")
     n_inner = source.gamma(source.n_left, "number of inner nodes")
     n_tables = source.gamma(source.n_left, "number of tables")
-    if (n_trees + 2 * n_inner) * outcome.n_outputs > MAX_VALUES:
-        raise damaged(f"{n_trees} trees with {n_inner} inner nodes and {outcome.n_outputs} outputs")
+    if (n_trees + 2 * n_inner) * n_outputs > MAX_VALUES:
+        raise damaged(f"{n_trees} trees with {n_inner} inner nodes and {n_outputs} outputs")
     mean, double = source.flag(), source.flag()
-    mode, tree_output = _read_outputs(source, n_trees, outcome.n_outputs)
+    mode, tree_output = _read_outputs(source, n_trees, n_outputs)
     rule = read_rule(source, outcome.n_features)
     nudge, missing = source.number(2), source.number(2)
     if nudge > 2:
@@ -117,13 +124,15 @@ def unpack(payload: bytes, outcome: Outcome) -> Unpacked:
     if n_inner and int(index.max()) >= n_splits:
         raise damaged(f"a split above {n_splits - 1}")
     default_left = source.take(n_inner).astype(bool) if missing == BY_NODE else np.full(n_inner, missing == LEFT)
-    base, leaves = _read_leaves(source, n_trees + n_inner, n_trees, outcome.n_outputs if mode == ALL else 1, outcome.n_outputs)
+    base, leaves = _read_leaves(source, n_trees + n_inner, n_trees, n_outputs if mode == ALL else 1, n_outputs)
     leaf_at = source.position - leaves.n_bits
     source.align()
     if source.n_left:
         raise damaged(f"{source.n_left // 8} bytes too many")
     at = [p + _CRC_BITS for p in (table_at, shape_at, index_at, leaf_at)]
-    return Unpacked(mean, double, mode, tree_output, rule, nudge, missing, tables, shape, index, default_left, leaves, base, *at)
+    return Unpacked(
+        HEADS[head], mean, double, mode, tree_output, rule, nudge, missing, tables, shape, index, default_left, leaves, base, *at
+    )
 
 
 def _read_outputs(source: BitReader, n_trees: int, n_outputs: int) -> tuple[int, NDArray[np.int64]]:

@@ -12,9 +12,11 @@ from treespec.errors import InvalidForestError
 from treespec.ir import LEAF, Forest
 from treespec.students.outcome import Outcome
 from treespec.students.packed_bits import damaged
+from treespec.students.packed_format import output_mode
+from treespec.students.packed_leaves import Exact, leaf_rows
 from treespec.students.packed_quantise import Quantised
 from treespec.students.packed_reader import Unpacked
-from treespec.students.packed_splits import BY_TABLE, CategoryTable, NumberTable, threshold_of
+from treespec.students.packed_splits import BY_TABLE, CategoryTable, NumberTable, breadth_first, find_splits, threshold_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,18 @@ def split_arrays(u: Unpacked) -> SplitArrays:
         np.array(listed, bool),
         codes,
     )
+
+
+def as_packed(forest: Forest) -> Unpacked:
+    """Return a forest in the form of a payload that was read, without writing one."""
+    order = breadth_first(forest)
+    splits = find_splits(forest, order[~forest.is_leaf[order]])
+    rows, _ = leaf_rows(forest, order)
+    return Unpacked(
+        "margin", forest.aggregation == "mean", forest.sum_dtype == "float64", output_mode(forest), forest.tree_output.astype(np.int64),
+        forest.inputs, splits.nudge, splits.missing, splits.tables, ~forest.is_leaf[order], splits.index, splits.default_left,
+        Exact(rows, 0), forest.base_score, 0, 0, 0, 0,
+    )  # fmt: skip
 
 
 def tree_of_nodes(u: Unpacked) -> NDArray[np.int32]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treespec.ir import ALL_OUTPUTS, Forest
 from treespec.students.packed_reader import Unpacked
-from treespec.students.packed_rebuild import leaf_values, tree_of_nodes
+from treespec.students.packed_rebuild import as_packed, leaf_values, tree_of_nodes
 from treespec.students.packed_splits import BY_NODE, BY_TABLE, LEFT, CategoryTable, threshold_of
 
 _PAIRS = 1 << 17  # (row, tree) pairs that walk together
@@ -53,12 +53,29 @@ class Walk:
         self._value[~u.shape] = leaf_values(u, tree[~u.shape], forest.n_outputs)
         self._questions = [_question(table, u) for table in u.tables]
 
+    @classmethod
+    def of(cls, forest: Forest) -> Walk:
+        """Return the walk of any forest, packed or not."""
+        return cls(as_packed(forest), forest)
+
+    def leaf_values(self, encoded: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return the (n_trees, n) leaf values that encoded rows get from a forest of one output."""
+        block = self._block()
+        parts = [encoded[start : start + block] for start in range(0, len(encoded), block)]
+        leaves = [self._value[self._leaves(self._answers(rows), len(rows)), 0] for rows in parts]
+        out = np.empty((self._u.n_trees, len(encoded)), self._value.dtype)
+        out[self._trees] = np.concatenate([*leaves, out[:, :0]], axis=1)
+        return out
+
+    def _block(self) -> int:
+        """Return how many rows walk together."""
+        return max(16, min(_PAIRS // max(1, self._u.n_trees), _ANSWERS // (1 + self._u.n_splits)))
+
     def margin(self, encoded: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the (n, n_outputs) margins of encoded rows, added up tree by tree as `treespec.ir.traverse.margin` does."""
-        n, n_trees, n_splits = len(encoded), self._u.n_trees, self._u.n_splits
-        block = max(16, min(_PAIRS // max(1, n_trees), _ANSWERS // (1 + n_splits)))
-        out = np.empty((n, self._forest.n_outputs))
-        for start in range(0, n, block):
+        block = self._block()
+        out = np.empty((len(encoded), self._forest.n_outputs))
+        for start in range(0, len(encoded), block):
             rows = encoded[start : start + block]
             out[start : start + block] = self._sum(self._leaves(self._answers(rows), len(rows)))
         return out
