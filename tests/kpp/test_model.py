@@ -94,6 +94,11 @@ def test_attribution_goes_to_the_variable_of_the_split_above():
     np.testing.assert_allclose(k.attribute(p.X[:5]).base, k.intercept_ + roots, rtol=1e-12)
 
 
+def test_the_training_rows_need_not_be_passed_again():
+    p, k = problem("multiclass"), fitted("multiclass")
+    np.testing.assert_array_equal(k.attribute().values, k.attribute(p.X).values)
+
+
 def test_attribution_in_small_tables_is_the_same(monkeypatch):
     p, k = problem("multiclass"), fitted("multiclass")
     whole = k.attribute(p.X).values

@@ -156,12 +156,13 @@ class KPP:
 
     # ---- why
 
-    def attribute(self, X: Any, *, by: attribution.By = "variable", centred: bool = False) -> attribution.Attribution:
+    def attribute(self, X: Any = None, *, by: attribution.By = "variable", centred: bool = False) -> attribution.Attribution:
         """Return what each variable, or each node, adds to each score; exact, for all rows in one pass (section 5).
 
         Parameters
         ----------
-        X : array-like or frame (n, p)
+        X : array-like or frame (n, p), optional
+            By default the training rows, which need not be routed again.
         by : {"variable", "node"}
             By variable: a node's part goes to the variable of the split above it ("marginal split", eq. 37).
         centred : bool
@@ -174,15 +175,16 @@ class KPP:
 
         Notes
         -----
-        O(n * n_trees * p + n_nodes * p) an output.
+        O(n_nodes * p) and, for each row and tree, one addition for each variable that the tree splits on, an output.
         """
         names = self.representation.forests[0].feature_names
+        features = self.features if X is None else self.representation.features(X)
         if by == "node":
             mean = self._mean_features if centred else None
-            values = attribution.by_node(self.transform(X), self.coef, mean)
+            values = attribution.by_node(features.to_sparse(), self.coef, mean)
             base = self.intercept + (self._mean_features @ self.coef if centred else 0.0)
         else:
-            values, root = attribution.by_variable(self.representation, X, self.coef)
+            values, root = attribution.by_variable(self.representation, features, self.coef)
             base = self.intercept + root
             if centred:
                 shift = self._mean_parts
