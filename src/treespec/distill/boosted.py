@@ -46,7 +46,7 @@ _USUAL_BITS = 5
 _FEW_ROWS = 1000
 _FINALISTS = 3
 _BIT_FOLDS = 2
-_GUESSES = 6
+_GUESSES = 4
 
 
 @dataclass(frozen=True)

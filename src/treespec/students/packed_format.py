@@ -97,16 +97,16 @@ def estimate(forest: Forest, leaf_bits: int) -> int:
     """Return about how many bytes `pack` takes with rounded leaves (within some 2 bits a tree), without rounding any."""
     order = breadth_first(forest)
     out = BitWriter()
-    write_splits(out, forest, order)
+    write_splits(out, forest, order, thorough=False)
     width = 1 if output_mode(forest) != ALL else forest.n_outputs
     leaves = forest.n_leaves * width * leaf_bits + _CODE_BITS * forest.n_trees + _BASE_BITS * forest.n_outputs
     return (_HEADER_BITS + out.n_bits + leaves) // 8
 
 
-def write_splits(out: BitWriter, forest: Forest, order: NDArray[np.int32]) -> None:
+def write_splits(out: BitWriter, forest: Forest, order: NDArray[np.int32], *, thorough: bool = True) -> None:
     """Write everything between the head and the leaves."""
     inner = order[~forest.is_leaf[order]]
-    splits = find_splits(forest, inner)
+    splits = find_splits(forest, inner, thorough=thorough)
     out.gamma(forest.n_trees)
     out.gamma(len(inner))
     out.gamma(len(splits.tables))

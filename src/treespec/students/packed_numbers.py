@@ -24,7 +24,7 @@ _EXPONENT_BITS = 6
 _RICE_BITS = 6
 _MANTISSA = {"float32": 24, "float64": 53}
 _BITS = {"float32": 32, "float64": 64}
-_DECIMALS = 10  # powers of ten up to this are exact in float32
+_DECIMALS = 7  # powers of ten up to 10 are exact in float32; more places than this are no decimals
 _BINARY_OFFSET = 32  # the exponent that is stored is 32 more than the number of binary places
 
 

@@ -76,7 +76,7 @@ def split_arrays(u: Unpacked) -> SplitArrays:
 def as_packed(forest: Forest) -> Unpacked:
     """Return a forest in the form of a payload that was read, without writing one."""
     order = breadth_first(forest)
-    splits = find_splits(forest, order[~forest.is_leaf[order]])
+    splits = find_splits(forest, order[~forest.is_leaf[order]], thorough=False)
     rows, _ = leaf_rows(forest, order)
     return Unpacked(
         "margin", forest.aggregation == "mean", forest.sum_dtype == "float64", output_mode(forest), forest.tree_output.astype(np.int64),

@@ -16,6 +16,8 @@ from treespec.students.packed_numbers import Dtype, Keys, Mapping, Style, choose
 Nudge = Literal[0, 1, 2]
 """A split sends x left iff: 0: ``x <= v``; 1: ``x < v``; 2: ``x <= next float after v``, v being the number in the table."""
 
+NO_NUDGE: Nudge = 0
+
 RIGHT, LEFT, BY_TABLE, BY_NODE = range(4)
 """Where a missing value goes: right, left, as the table says that the split is in, or as one bit a node says."""
 
@@ -127,14 +129,17 @@ def floor_to(threshold: NDArray[np.float64], dtype: Dtype) -> NDArray[np.floatin
     return np.asarray(np.where(out > threshold, _neighbour(out, -np.inf), out) + np.zeros(1, dtype))
 
 
-def find_splits(forest: Forest, inner: NDArray[np.int32]) -> Splits:
-    """Return the splits of inner nodes (given breadth first) in the fewest bits over nudges and ways to tell the missing direction."""
+def find_splits(forest: Forest, inner: NDArray[np.int32], *, thorough: bool = True) -> Splits:
+    """Return the splits of inner nodes (given breadth first) in the fewest bits over nudges and ways to tell the missing direction.
+
+    Nudges other than 0 are tried only where ``thorough``: thresholds that were chosen to be short need none.
+    """
     dtype: Dtype = forest.inputs.dtype
     default_left = forest.default_left[inner] & (forest.inputs.nan == "route")
     threshold = floor_to(np.where(forest.categorical[inner], 0.0, forest.threshold[inner]), dtype)
     ways = [BY_TABLE, BY_NODE] if default_left.any() and not default_left.all() else [LEFT if default_left.any() else RIGHT]
     best: Splits | None = None
-    for nudge in _nudges(threshold, dtype):
+    for nudge in _nudges(threshold, dtype) if thorough else (NO_NUDGE,):
         for missing in ways:
             found = _splits(forest, inner, threshold, default_left, nudge, missing)
             if best is None or found.bits < best.bits:
