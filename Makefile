@@ -42,6 +42,7 @@ docs: $(STAMP)  ## build the documentation into site/
 bench: $(STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/distill.py
 	$(BIN)/python benchmarks/smoother.py
+	$(BIN)/python benchmarks/kpp.py
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache
