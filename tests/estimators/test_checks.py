@@ -4,7 +4,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from treespec import KPPClassifier, KPPRegressor, KPPTransformer, LeafEmbedding, SpectralEmbedding
+from treespec import DistilledClassifier, DistilledRegressor, KPPClassifier, KPPRegressor, KPPTransformer, LeafEmbedding, SpectralEmbedding
 
 ESTIMATORS = [
     KPPRegressor(DecisionTreeRegressor(max_depth=6, random_state=0), alpha=1e-2),
@@ -14,6 +14,8 @@ ESTIMATORS = [
     KPPTransformer(DecisionTreeRegressor(max_depth=4)),
     LeafEmbedding(DecisionTreeRegressor(max_depth=4)),
     SpectralEmbedding(ExtraTreesRegressor(5, max_depth=3, random_state=0), n_components=1),
+    DistilledRegressor(DecisionTreeRegressor(max_depth=4), compressor="packed"),
+    DistilledClassifier(DecisionTreeClassifier(max_depth=4), compressor="packed"),
 ]
 
 

@@ -108,7 +108,8 @@ class DistilledRegressor(RegressorMixin, _Distilled):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's (n,) values."""
-        return np.asarray(self.student_.predict(predict_rows(self, X)), dtype=np.float64)
+        rows = predict_rows(self, X)
+        return np.asarray(self.student_.predict(rows), dtype=np.float64)
 
 
 class DistilledClassifier(ClassifierMixin, _Distilled):  # type: ignore[misc]
@@ -137,8 +138,10 @@ class DistilledClassifier(ClassifierMixin, _Distilled):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the student's (n, n_classes) probabilities."""
-        return np.asarray(self.student_.predict_proba(predict_rows(self, X)), dtype=np.float64)
+        rows = predict_rows(self, X)
+        return np.asarray(self.student_.predict_proba(rows), dtype=np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return (n,) class labels."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
