@@ -25,8 +25,9 @@ def auto(
     """Return the best student that any compressor makes, by the loss on the validation rows that none of them was fitted on.
 
     Never worse than ``scate`` alone by that measure: it is among the candidates. The model's own trees, rounded to fit, are judged by
-    labels only where the model was not fitted on the validation rows; lossless, they are the model. A compressor that cannot meet the
-    budget, or whose package is missing, is left out and reported.
+    labels only where the model was not fitted on the validation rows. Where they fit lossless they are the model, and are taken without a
+    race (unless the rows are new to the model, so that labels can judge it fairly). A compressor that cannot meet the budget, or whose
+    package is missing, is left out and reported.
 
     Raises
     ------
@@ -34,7 +35,7 @@ def auto(
         If none can meet the budget; it names the smallest that one can.
     """
     outcome = Outcome.of(teacher.forest)
-    names = [name for name in compressors if name != "auto"]
+    names = sorted((name for name in compressors if name != "auto"), key=lambda name: (name != "packed", name))
     raced: list[dict[str, Any]] = []
     students: dict[str, Student] = {}
     refusals: list[Exception] = []
@@ -58,6 +59,8 @@ def auto(
         entry = {"compressor": name, "bytes": student.n_bytes, "in-sample loss" if seen else "loss": verdict.loss, "score": verdict.score}
         raced.append(entry | {"seconds": time.perf_counter() - started, "chosen": report.get("chosen")})
         students[name] = student
+        if report.get("exact", False) and (data.objective == "fidelity" or report.get("in_sample", False)):
+            break  # it is the model itself, and these rows cannot say whether another would be better on new ones
     if not students:
         raise _none(refusals, budget)
     fair = [entry for entry in raced if "loss" in entry] or [entry for entry in raced if "in-sample loss" in entry]

@@ -77,7 +77,7 @@ def scate(
     label_term: float = 0.0,
     precision: Precision = "float16",
     epochs: int = 200,
-    max_steps: int = 2500,
+    max_steps: int = 2000,
 ) -> MLPStudent:
     """Return a student of at most ``budget`` bytes that learns spectral directions.
 
@@ -105,10 +105,11 @@ def scate(
     directions = find_directions(forest, data, problem, rank, random_state)
     if not widest(inputs.preprocess, 1, problem.n_outputs, budget, precision):
         precision = "int8"  # the cheapest, and the only one that fits
-    shapes = grid(inputs, problem.n_outputs, budget, precision)
+    few = data.n_rows <= _MANY_ROWS
+    shapes = grid(inputs, problem.n_outputs, budget, precision)[: 3 if few else 2]
     terms = _terms(problem, directions, teacher_term, label_term)
     recipe = {"epochs": epochs, "max_steps": max_steps, "seed": random_state, "gamma": gamma}
-    decays = DECAYS["few" if data.n_rows <= _MANY_ROWS else "many"]
+    decays = DECAYS["few" if few else "many"]
     tried: list[_Tried] = []
     for k, hidden in enumerate(shapes):
         if progress is not None:
@@ -178,7 +179,7 @@ def grid(inputs: Inputs, n_outputs: int, budget: int, precision: Precision) -> l
         width = widest(inputs.preprocess, depth, n_outputs, budget, precision, most=WIDTHS[-1])
         if width >= WIDTHS[0] or (width and not shapes):
             shapes.append((width,) * depth)
-    return shapes[:3]
+    return shapes
 
 
 def _terms(problem: Problem, directions: Directions, teacher_term: float, label_term: float) -> list[tuple[float, Array]]:
