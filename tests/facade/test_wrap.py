@@ -1,6 +1,9 @@
 """`wrap`: the model as it is, checked against the framework, with clear errors for what cannot be."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -143,6 +146,13 @@ BAD_DATA = [
     (lambda: {"X": X[0], "y": y[:1]}, "two-dimensional"),
     (lambda: {"X": X, "y": y, "sample_weight": np.ones(3)}, "442 weights"),
     (lambda: {"X": X, "y": y, "sample_weight": -np.ones(442)}, "finite weights"),
+    (lambda: {"X": X, "y": y, "sample_weight": np.full(442, 1e308)}, "of a finite sum"),
+    (lambda: {"X": X, "y": y, "sample_weight": "balanced"}, "weights, which are numbers, but got 'balanced'"),
+    (lambda: {"X": X, "y": y, "sample_weight": {0: 1.0}}, "weights, which are numbers, but got a dict"),
+    (lambda: {"X": X, "y": np.array([pd.NA, *y[1:]], dtype=object)}, "1 such labels in y, the first in row 0"),
+    (lambda: {"X": X, "y": [[1.0], [1.0, 2.0]] * 221}, "labels of different lengths"),
+    (lambda: {"X": X, "y": np.column_stack([y, y])}, r"labels of 1 target, but got y of shape \(442, 2\)"),
+    (lambda: {"X": iter(X), "y": y}, "eager data frame"),
     (lambda: {"X": np.where(np.arange(10) == 2, "text", X.astype(object)), "y": y}, "numbers in column 2"),
     (lambda: {"y": y}, "no X"),
 ]
@@ -158,9 +168,52 @@ def test_data_that_does_not_fit(model, arguments, message):
 @pytest.mark.parametrize("method", ["apply", "margin", "predict"])
 def test_rows_that_do_not_fit(model, method):
     call = getattr(treespec.wrap(model), method)
-    for bad in (X[:, :3], X[:0], X[0], np.array([["a"] * 10])):
+    for bad in (X[:, :3], X[:0], X[0], np.array([["a"] * 10]), None, 3, iter(X)):
         with pytest.raises(errors.DataMismatchError):
             call(bad)
+
+
+def test_labels_are_a_column_for_each_target():
+    two = np.column_stack([y, -y])
+    model = RandomForestRegressor(2, max_depth=2, random_state=0).fit(X, two)
+    assert treespec.wrap(model, X, two.astype(object)).rows.y.dtype == np.float64
+    with pytest.raises(errors.DataMismatchError, match="labels of 2 targets"):
+        treespec.wrap(model, X, y)
+    classes = np.column_stack([y > 140, np.where(y > 200, "high", "low")]).astype(object)
+    model = RandomForestClassifier(2, max_depth=2, random_state=0).fit(X, classes)
+    treespec.wrap(model, X, classes)
+    with pytest.raises(errors.DataMismatchError, match="among the model's classes"):
+        treespec.wrap(model, X, np.column_stack([y > 140, y > 200]))
+
+
+def test_a_quantile_booster_has_more_outputs_than_labels():
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, objective="reg:quantileerror", quantile_alpha=[0.1, 0.9]).fit(X, y)
+    assert treespec.wrap(model, X, y).predict(X).shape == (442, 2)
+
+
+@pytest.mark.parametrize("kind", ["scikit-learn", "xgboost", "lightgbm"])
+@pytest.mark.parametrize("make", [lambda d: d, lambda d: pl.from_pandas(d), lambda d: pa.Table.from_pandas(d, preserve_index=False)])
+def test_frames_in_another_order_of_columns(kind, make):
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    model = named_model(kind).fit(frame, y)
+    w = treespec.wrap(model, make(frame[["c", "a", "b"]]), y)
+    np.testing.assert_allclose(w.predict(make(frame[["b", "c", "a"]])), model.predict(frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["scikit-learn", "xgboost", "lightgbm"])
+def test_frames_whose_columns_are_numbered(kind):
+    frame = pd.DataFrame(X[:, :3])
+    model = named_model(kind).fit(frame, y)
+    np.testing.assert_allclose(treespec.wrap(model, frame, y).predict(frame), model.predict(frame), rtol=1e-6)
+
+
+def named_model(kind):
+    if kind == "scikit-learn":
+        return RandomForestRegressor(3, max_depth=3, random_state=0)
+    if kind == "xgboost":
+        return pytest.importorskip("xgboost").XGBRegressor(n_estimators=3, max_depth=3)
+    return pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=3, verbose=-1)
 
 
 def test_labels_must_be_the_models_classes():

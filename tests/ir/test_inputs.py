@@ -5,10 +5,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_matrix, csr_matrix
 
 from treespec.errors import DataMismatchError
 from treespec.ir import InputRule
+from treespec.ir.table import n_rows
 
 NAN = np.nan
 TINY = 1.0000000180025095e-35
@@ -58,6 +59,12 @@ def test_sparse_rows_follow_the_rule_for_absent_entries():
     X = csr_matrix(np.array([[0.0, 2.0], [3.0, 0.0]]))
     np.testing.assert_array_equal(encode(InputRule(), X), [[0, 2], [3, 0]])
     np.testing.assert_array_equal(encode(InputRule(absent="missing"), X), [[NAN, 2], [3, NAN]])
+
+
+def test_entries_that_a_sparse_matrix_stores_twice_are_added_up():
+    X = coo_matrix(([1.0, 2.0, 5.0], ([0, 0, 1], [0, 0, 1])), shape=(2, 2))
+    np.testing.assert_array_equal(InputRule().encode(X, 2), [[3, 0], [0, 5]])
+    np.testing.assert_array_equal(InputRule(absent="missing").encode(X, 2), [[3, NAN], [NAN, 5]])
 
 
 def test_refused_values_are_named():
@@ -152,5 +159,12 @@ def test_nullable_and_integer_columns():
     np.testing.assert_array_equal(InputRule().encode(X, 2), [[1, 1], [NAN, 0]])
     X = pl.DataFrame({"a": [1, None], "b": [True, False]})
     np.testing.assert_array_equal(InputRule().encode(X, 2), [[1, 1], [NAN, 0]])
-    X = np.array([[1, None], [2.5, np.float32(3)]], dtype=object)
-    np.testing.assert_array_equal(InputRule().encode(X, 2), [[1, NAN], [2.5, 3]])
+    for missing in (None, pd.NA, NAN):
+        X = np.array([[1, missing], [2.5, np.float32(3)]], dtype=object)
+        np.testing.assert_array_equal(InputRule().encode(X, 2), [[1, NAN], [2.5, 3]])
+
+
+@pytest.mark.parametrize("X", [None, 5, np.array(1.0), (r for r in [[1.0]]), pl.LazyFrame({"a": [1.0]})])
+def test_what_has_no_rows_is_no_table(X):
+    with pytest.raises(DataMismatchError, match="eager data frame"):
+        n_rows(X)

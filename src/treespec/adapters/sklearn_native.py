@@ -35,9 +35,12 @@ class HistNative:
 
     def _rows(self, X: Any) -> Any:
         """Return a frame's columns in the order of training, on which scikit-learn insists."""
-        if self._names is not None and hasattr(X, "columns") and tuple(map(str, X.columns)) != self._names:
-            return X[list(self._names)]
-        return X
+        if self._names is None or not hasattr(type(X), "columns"):
+            return X
+        names = getattr(X, "column_names", X.columns)  # Arrow's columns are data
+        if tuple(map(str, names)) == self._names:
+            return X
+        return X.select(list(self._names)) if hasattr(X, "select") and hasattr(X, "column_names") else X[list(self._names)]
 
 
 class BoostingNative(HistNative):

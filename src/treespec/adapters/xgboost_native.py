@@ -79,8 +79,8 @@ class XgboostNative:
             return X, missing
         if hasattr(X, "tocsr"):
             return csr_matrix(X), missing  # XGBoost does not know sparse arrays
-        if is_a(X, "pandas", "DataFrame") and forest.feature_names is not None:
-            names = list(forest.feature_names)
+        names = list(forest.feature_names or ())
+        if is_a(X, "pandas", "DataFrame") and names and set(names) <= set(X.columns):
             kinds = [X[name].dtype for name in names]
             known = dict(forest.inputs.categories)
             if all((j in known) == (str(kind) == "category") and (j in known or kind.kind in "fiub") for j, kind in enumerate(kinds)):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
-from treespec.ir.table import Table, read_table
+from treespec.ir.table import Table, is_missing, read_table
 
 ZERO_THRESHOLD = 1.0000000180025095e-35
 """LightGBM treats every value of at most this magnitude as zero (the float32 1e-35 as a double)."""
@@ -145,7 +145,7 @@ class InputRule:
             distinct, where = np.unique(values.astype(np.float64), return_inverse=True)
             found = [np.nan if np.isnan(v) else code.get(float(v), unknown) for v in distinct]
             return np.asarray(found, dtype=np.float64)[where]
-        found = [np.nan if _is_missing(v) else code.get(_key(v), unknown) for v in values]
+        found = [np.nan if is_missing(v) else code.get(_key(v), unknown) for v in values]
         if self.unknown_category == "refuse" and unknown in found:
             raise DataMismatchError.expected(
                 f"the {len(categories)} categories of training in column {name}",
@@ -172,16 +172,6 @@ class InputRule:
                     f"a value too large in column {table.name(int(bad.argmax()))}",
                     "the framework rejects such rows too; clip or drop them",
                 )
-
-
-def _is_missing(value: Any) -> bool:
-    """Tell whether an object of a categorical column is missing (None, NaN, NA, NaT)."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA has no truth value
-        return True
 
 
 def _key(value: Any) -> Category:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from treespec.errors import DataMismatchError
 
 _LISTED = 5  # names shown in a message
+_ROWS = "an array, a sparse matrix or an eager data frame (pandas, polars, Arrow)"
+_ROWS_HINT = "collect a lazy frame first, or pass a numpy array of shape (n, n_features)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,20 @@ class Table:
                     f"{value!r} in row {i}",
                     "the model split this column as a number; encode it as before training, or pass the columns in the model's order",
                 )
-            out[i] = np.nan if value is None or value != value else float(value)
+            out[i] = np.nan if is_missing(value) else float(value)
         return out
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether an object is a missing value (None, NaN, NA, NaT)."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True
+    except ValueError:  # an array in a cell
+        return False
 
 
 def _is_number(value: Any) -> bool:
@@ -94,7 +108,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def _densify(X: Any, absent: str) -> NDArray[np.float64]:
-    coo = X.tocoo()
+    coo = X.tocsr().tocoo()  # entries that a matrix of coordinates stores twice are added up, whatever absent ones mean
     dense = np.full(coo.shape, np.nan if absent == "missing" else 0.0)
     if absent == "zero":
         np.add.at(dense, (coo.row, coo.col), coo.data)
@@ -140,11 +154,7 @@ def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) ->
             "rename or drop the duplicated columns",
         ) from None
     except TypeError:
-        raise DataMismatchError.expected(
-            "an array, a sparse matrix or an eager data frame (pandas, polars, Arrow)",
-            f"{type(X).__module__}.{type(X).__qualname__}",
-            "collect a lazy frame first, or pass a numpy array",
-        ) from None
+        raise DataMismatchError.expected(_ROWS, _type_name(X), _ROWS_HINT) from None
     names = [str(c) for c in frame.columns]
     if feature_names is not None:
         if not set(feature_names) <= set(names):  # LightGBM writes blanks in names as underscores
@@ -171,7 +181,9 @@ def _column(series: Any) -> NDArray[Any]:
     if dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.String or dtype == nw.Object:
         return np.array(series.to_list(), dtype=object)
     raise DataMismatchError.expected(
-        f"numbers or categories in column {series.name!r}", f"type {dtype}", "turn dates and times into numbers as before training"
+        f"numbers or categories in column {series.name!r}",
+        f"type {dtype}",
+        "turn dates and times into numbers as before training, and sparse columns of pandas into dense ones (X.sparse.to_dense())",
     )
 
 
@@ -196,9 +208,23 @@ def _check_names(names: list[str], feature_names: tuple[str, ...]) -> None:
 
 
 def n_rows(X: Any) -> int:
-    """Return the number of rows of an array, sparse matrix or frame."""
+    """Return the number of rows of an array, sparse matrix or frame.
+
+    Raises
+    ------
+    DataMismatchError
+        If X has no length: a number, an iterator, a lazy frame, a framework's own data set.
+    """
     shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X)
+    if shape:
+        return int(shape[0])
+    if shape is None and hasattr(X, "__len__"):
+        return len(X)
+    raise DataMismatchError.expected(_ROWS, "a single value" if shape == () else _type_name(X), _ROWS_HINT)
+
+
+def _type_name(X: Any) -> str:
+    return f"{type(X).__module__}.{type(X).__qualname__}"
 
 
 def take(X: Any, rows: Any) -> Any:

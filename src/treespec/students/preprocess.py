@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
-from treespec.ir.table import Table, read_table
+from treespec.ir.table import Table, is_missing, read_table
 from treespec.students.outcome import Outcome
 
 Value = str | float
@@ -130,7 +130,7 @@ def category_keys(values: NDArray[Any], *, text: bool) -> tuple[NDArray[Any], ND
     if values.dtype.kind in "fiub":
         numbers = values.astype(np.float64)
         return numbers, np.isnan(numbers)
-    missing = np.array([v is None or (not isinstance(v, str) and v != v) for v in values], dtype=bool)
+    missing = np.array([is_missing(v) for v in values], dtype=bool)
     if text:
         return np.array(["" if m else str(v) for v, m in zip(values, missing, strict=True)], dtype=object), missing
     return np.array([np.nan if m else _as_number(v) for v, m in zip(values, missing, strict=True)]), missing
