@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 
+from treespec.ir.table import take
 from treespec.kpp.alpha import folds
 from treespec.kpp.blocks import Blocks, RawFeatures, RawScale
 from treespec.kpp.learners import learn
 from treespec.kpp.penalty_path import Path
-from treespec.kpp.refit import take
 from treespec.kpp.representation import Representation
 from treespec.kpp.weights import node_weights
 from treespec.operators.path import PathFeatures, PathMap

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from treespec.adapters.sklearn_trees import treespec_adapt
 from treespec.errors import DataMismatchError, DataNeededError
+from treespec.ir.table import take
 from treespec.kpp.penalty_path import Path, error_of
-from treespec.kpp.refit import Refit, routed, take
+from treespec.kpp.refit import Refit, routed
 from treespec.kpp.targets import Targets
 from treespec.kpp.weights import uniform
 from treespec.operators.path import PathMap

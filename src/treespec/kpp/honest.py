@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treespec.ir.table import take
 from treespec.kpp.alpha import folds
 from treespec.kpp.fit import fit
-from treespec.kpp.refit import Refit, routed, take
+from treespec.kpp.refit import Refit, routed
 from treespec.kpp.regimes import CROSS_FIT, FIXED, HONEST, Regime
 from treespec.kpp.targets import Targets
 

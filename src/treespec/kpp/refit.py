@@ -66,14 +66,3 @@ def routed(forest: Forest, X: Any, y: NDArray[Any] | None, sample_weight: Array 
         return found[:, 0] if found.shape[1] == 1 else found
 
     return RowData(X, y, sample_weight, apply(X), apply, margin, model)
-
-
-def take(X: Any, rows: NDArray[np.integer[Any]]) -> Any:
-    """Return some rows of an array, sparse matrix or frame, as the same kind."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "column_names") and hasattr(X, "take"):  # Arrow
-        return X.take(rows)
-    if hasattr(X, "tocsr"):
-        return X.tocsr()[rows]
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
