@@ -18,10 +18,10 @@ _TWO = 2
 _FAR = 6.0  # standard deviations: a column with values beyond is cut
 _TAIL = 0.002
 _BYTES_A_CUT = 8
-_CUT_SHARE = 25  # at most one byte in so many goes to cuts
+_CUT_SHARE, _CUT_SHARE_DRAWN = 25, 8  # at most one byte in so many goes to cuts
 
 
-def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
+def fit_columns(forest: Forest, X: Any, budget: int, *, drawn: bool = False) -> Preprocess:
     """Return the preprocessing for rows X.
 
     Numbers are kept, imputed with their mean where any is missing (and then a missing value is an input of its own). Categories are
@@ -34,6 +34,9 @@ def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
     X : array-like or frame of shape (n, n_features)
     budget : int
         Bytes of the whole student.
+    drawn : bool
+        Whether the rows were drawn from the forest. They end not far beyond its outermost thresholds, where real rows may lie and the
+        teacher is constant: every number is cut there, as the budget allows.
     """
     table = read_table(X, forest.n_features, forest.feature_names)
     used = np.unique(forest.feature[~forest.is_leaf])
@@ -50,7 +53,7 @@ def fit_columns(forest: Forest, X: Any, budget: int) -> Preprocess:
             columns.append(Column("category", values=tuple(listed), indicator=missing))
         else:
             columns.append(_number(table.numbers(j)))
-    return Preprocess(tuple(_cut(columns, table, budget // _CUT_SHARE // _BYTES_A_CUT)))
+    return Preprocess(tuple(_cut(columns, table, budget, drawn=drawn)))
 
 
 def _number(values: NDArray[np.float64]) -> Column:
@@ -61,8 +64,8 @@ def _number(values: NDArray[np.float64]) -> Column:
     return Column("number", fill=float(np.float32(known.mean())) if len(known) else 0.0, indicator=True)
 
 
-def _cut(columns: list[Column], table: Table, most: int) -> list[Column]:
-    """Return the columns, the ``most`` with the farthest outliers cut to all but their outermost 0.2 percent on each side."""
+def _cut(columns: list[Column], table: Table, budget: int, *, drawn: bool) -> list[Column]:
+    """Return the columns, those with the farthest outliers (of drawn rows: all) cut to all but their outermost 0.2 percent each side."""
     far: dict[int, float] = {}
     for j, column in enumerate(columns):
         if column.kind == "number":
@@ -70,7 +73,10 @@ def _cut(columns: list[Column], table: Table, most: int) -> list[Column]:
             values = values[np.isfinite(values)]
             sd = values.std() if len(values) else 0.0
             far[j] = float(np.abs(values - values.mean()).max() / sd) if sd > 0 else 0.0
-    chosen = sorted((j for j, z in far.items() if z > _FAR), key=lambda j: -far[j])[:most]
+            if drawn and len(np.unique(values)) <= _TWO:
+                far[j] = 0.0
+    most = budget // (_CUT_SHARE_DRAWN if drawn else _CUT_SHARE) // _BYTES_A_CUT
+    chosen = sorted((j for j, z in far.items() if z > (0 if drawn else _FAR)), key=lambda j: -far[j])[:most]
     for j in chosen:
         values = table.numbers(j)
         low, high = np.quantile(values[np.isfinite(values)], [_TAIL, 1 - _TAIL]).astype(np.float32).tolist()

@@ -1,113 +1,137 @@
-"""The distribution of each feature, as far as a forest's thresholds and covers tell it."""
+"""The distribution of each feature on its own, as far as a forest's thresholds and covers tell it."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.ir import Forest, stats
+from treespec.distill.boxes import Boxes
+from treespec.ir import Forest
 
 Array = NDArray[np.float64]
+Cells = NDArray[np.int64]
 
-_LEAST = 1e-4  # mass beyond the outermost thresholds
+_ROUNDS = 50  # of expectation maximisation
+_TAIL = 0.01  # least spread beyond the outermost thresholds, as a share of the spread between them
+_WHOLE = 1e-6
+_LARGEST_WHOLE = 2.0**20
 
 
-class Marginal:
-    """The distribution of one feature: a piecewise linear distribution function, or frequencies of category codes.
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A feature that the forest splits as categories: every code that it knows, equally likely.
+
+    Attributes
+    ----------
+    codes : (k,) array
+    """
+
+    codes: Array
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Return n codes."""
+        return rng.choice(self.codes, n)
+
+
+class Numbers:
+    """A feature that the forest splits by thresholds: a chance for each cell between two of them.
+
+    Values are evenly spread within a cell; beyond the outermost thresholds they fall off over the width of the cell next to it. Where all
+    thresholds are whole or half numbers, values are whole. Where none is negative, neither are values.
 
     Parameters
     ----------
-    points : (k,) array
-        Ascending values; of a discrete feature its codes.
-    cdf : (k,) array
-        Share of rows up to each.
-    discrete : bool
+    cuts : (k,) array
+        Distinct thresholds, ascending; cell i is ``(cuts[i - 1], cuts[i]]``.
+    mass : (k + 1,) array
+        Chance of each cell.
     """
 
-    def __init__(self, points: Array, cdf: Array, *, discrete: bool) -> None:
-        self.points, self.cdf, self.discrete = points, cdf, discrete
+    def __init__(self, cuts: Array, mass: Array) -> None:
+        self.cuts = cuts
+        self._cumulated = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
+        spread = float(cuts[-1] - cuts[0]) if len(cuts) > 1 else float(abs(cuts[0]) or 1.0)
+        gaps = np.diff(cuts) if len(cuts) > 1 else np.array([spread])
+        self._left, self._right = max(float(gaps[0]), _TAIL * spread), max(float(gaps[-1]), _TAIL * spread)
+        self._whole = _is_whole(cuts)
 
-    @property
-    def mass(self) -> Array:
-        """(k,) share of each code of a discrete feature."""
-        return np.diff(self.cdf, prepend=0.0)
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Return n values."""
+        return self.within(rng, np.zeros(n, np.int64), np.full(n, len(self.cuts)))
 
-    def draw(self, u: Array) -> Array:
-        """Return the quantiles of u."""
-        if self.discrete:
-            return np.asarray(self.points[np.minimum(np.searchsorted(self.cdf, u, side="right"), len(self.points) - 1)])
-        return np.interp(u, self.cdf, self.points)
+    def cell(self, values: Array) -> Cells:
+        """Return the cell of each value."""
+        return np.searchsorted(self.cuts, values, side="left")
 
-    def below(self, x: Array) -> Array:
-        """Return the share of rows up to x; 0 and 1 at the infinities."""
-        return np.interp(x, self.points, self.cdf, left=0.0, right=1.0)
+    def within(self, rng: np.random.Generator, low: Cells, high: Cells) -> Array:
+        """Return one value each in the cells ``low`` to ``high``, both included."""
+        a, b = self._cumulated[low], self._cumulated[high + 1]
+        cell = np.searchsorted(self._cumulated, a + rng.random(len(low)) * (b - a), side="right") - 1
+        return self._values(rng, np.clip(cell, low, high))
 
-    def between(self, low: Array, high: Array, u: Array) -> Array:
-        """Return the draws in (low, high] that u in (0, 1) stands for."""
-        a, b = self.below(low), self.below(high)
-        x = np.interp(a + u * (b - a), self.cdf, self.points)
-        no_mass = b - a < 1e-12  # spread evenly over what is bounded
-        lo = np.where(np.isfinite(low), low, np.minimum(high, self.points[0]))
-        hi = np.where(np.isfinite(high), high, np.maximum(low, self.points[-1]))
-        x = np.where(no_mass, lo + u * (hi - lo), x)
-        return np.clip(x, np.nextafter(low, np.inf), high)
-
-
-def rows_of_nodes(forest: Forest) -> Array:
-    """Return how many training rows (or how much weight) reached each node; halves at each split where the forest knows neither."""
-    for known in (forest.count, forest.cover):
-        if known is not None and (known > 0).any():
-            return np.maximum(known, 1e-12)
-    return np.asarray(0.5 ** stats.depth(forest).astype(float))
-
-
-def fit_marginals(forest: Forest) -> list[Marginal]:
-    """Return the marginal of each feature. A split near a root sees nearly all rows and counts most."""
-    weight = rows_of_nodes(forest)
-    root = weight[forest.tree_offset[:-1]][stats.tree_of(forest)]
-    importance = (weight / root) ** 2
-    return [_marginal(forest, j, weight, importance) for j in range(forest.n_features)]
+    def _values(self, rng: np.random.Generator, cell: Cells) -> Array:
+        k = len(self.cuts)
+        below, above = self.cuts[np.maximum(cell - 1, 0)], self.cuts[np.minimum(cell, k - 1)]
+        first, last = cell == 0, cell == k
+        tail = rng.exponential(size=len(cell))
+        if self._whole:
+            tail = np.floor(tail * np.where(first, self._left, self._right) / 2) if k > 1 else np.zeros(len(cell))
+            low, high = np.floor(below) + 1, np.floor(above)
+            out = low + np.floor(rng.random(len(cell)) * (high - low + 1))
+            out = np.where(first, high - tail, np.where(last, low + tail, out))
+        else:
+            out = above - rng.random(len(cell)) * (above - below)
+            out = np.where(first, above - tail * self._left, np.where(last, below + (tail + _WHOLE) * self._right, out))
+        return np.maximum(out, 0.0) if self.cuts[0] >= 0 else out
 
 
-def _marginal(forest: Forest, j: int, weight: Array, importance: Array) -> Marginal:
-    at = np.flatnonzero((forest.feature == j) & ~forest.is_leaf)
-    if j in forest.inputs.categorical:
-        return _frequencies(forest, j, at, weight, importance)
-    if not len(at):
-        return Marginal(np.zeros(2), np.array([0.0, 1.0]), discrete=False)
-    share = weight[forest.left[at]] / (weight[forest.left[at]] + weight[forest.right[at]])
-    points, cdf = _monotone(forest.threshold[at], share, importance[at])
-    gap = float(np.median(np.diff(points))) if len(points) > 1 else max(1.0, abs(float(points[0])) / 10)
-    reach = max(gap, float(points[-1] - points[0]) / 20)
-    points = np.concatenate([[points[0] - reach], points, [points[-1] + reach]])
-    return Marginal(points, np.concatenate([[0.0], cdf, [1.0]]), discrete=False)
+def _is_whole(cuts: Array) -> bool:
+    """Tell whether all thresholds are whole or half numbers, or the float next to one; a single one counts between 0 and 1 only."""
+    if np.abs(cuts).max() > _LARGEST_WHOLE or (len(cuts) == 1 and not 0 <= cuts[0] <= 1):
+        return False
+    twice = 2 * cuts
+    return bool((np.abs(twice - np.round(twice)) <= _WHOLE * np.maximum(1.0, np.abs(twice))).all())
 
 
-def _monotone(threshold: Array, share: Array, importance: Array) -> tuple[Array, Array]:
-    """Return distinct thresholds and a non-decreasing share of rows up to each."""
-    from sklearn.isotonic import isotonic_regression
-
-    order = np.argsort(threshold, kind="stable")
-    points, start = np.unique(threshold[order], return_index=True)
-    total = np.add.reduceat(importance[order], start)
-    mean = np.add.reduceat((importance * share)[order], start) / total
-    return points, np.clip(isotonic_regression(mean, sample_weight=total), _LEAST, 1 - _LEAST)
+Marginal = Codes | Numbers
 
 
-def _frequencies(forest: Forest, j: int, at: NDArray[np.intp], weight: Array, importance: Array) -> Marginal:
-    """Return category frequencies: a split tells how many rows have the categories that it lists, in equal parts."""
-    known = dict(forest.inputs.categories).get(j)
-    here = np.repeat(np.isin(np.arange(forest.n_nodes), at), np.diff(forest.category_offset))
-    n_codes = len(known) if known is not None else int(forest.category[here].max(initial=0)) + 2  # one that no split lists
-    mass, seen = np.full(n_codes, 1e-3 / n_codes), np.full(n_codes, 1e-3)
-    for node in at[forest.categorical[at]]:
-        listed = forest.category[forest.category_offset[node] : forest.category_offset[node + 1]]
-        listed = listed[listed < n_codes]
-        others = np.setdiff1d(np.arange(n_codes), listed)
-        left = weight[forest.left[node]] / weight[[forest.left[node], forest.right[node]]].sum()
-        share = left if forest.category_left[node] else 1 - left
-        for codes, part in ((listed, share), (others, 1 - share)):
-            mass[codes] += importance[node] * part / max(1, len(codes))
-            seen[codes] += importance[node]
-    p = mass / seen
-    return Marginal(np.arange(n_codes, dtype=float), np.cumsum(p / p.sum()), discrete=True)
+def fit_marginals(forest: Forest, boxes: Boxes) -> dict[int, Marginal]:
+    """Return the marginal of every feature that a tree splits on.
+
+    The leaves of ``boxes`` are taken as interval-censored rows: chances of cells are Turnbull's estimate, by expectation maximisation.
+    Within what the boxes cannot tell apart, cells between the forest's thresholds are equally likely.
+    """
+    out: dict[int, Marginal] = {}
+    inner = ~forest.is_leaf
+    for j in np.unique(forest.feature[inner & ~forest.categorical]).tolist():
+        cuts = np.unique(forest.threshold[inner & ~forest.categorical & (forest.feature == j)])
+        cuts = cuts[np.isfinite(cuts)]
+        if not len(cuts):
+            continue
+        if j in boxes.features:
+            low, high = boxes.intervals(j)
+            mass = _turnbull(np.searchsorted(cuts, low, side="right"), np.searchsorted(cuts, high, side="left"), boxes.share, len(cuts) + 1)
+        else:
+            mass = np.ones(len(cuts) + 1)
+        out[j] = Numbers(cuts, mass)
+    known = dict(forest.inputs.categories)
+    for j in np.unique(forest.feature[forest.categorical]).tolist():
+        listed = forest.category[np.repeat(forest.feature == j, np.diff(forest.category_offset))]
+        codes = range(len(known[j])) if j in known else sorted({*listed.tolist(), int(listed.max(initial=-1)) + 1})
+        out[j] = Codes(np.array(codes, dtype=np.float64))
+    return out
+
+
+def _turnbull(low: Cells, high: Cells, share: Array, n_cells: int) -> Array:
+    """Return chances of cells from the share of rows between the cells ``low`` and ``high``, both included."""
+    mass = np.full(n_cells, 1 / n_cells)
+    for _ in range(_ROUNDS):
+        cumulated = np.concatenate([[0.0], np.cumsum(mass)])
+        ratio = share / np.maximum(cumulated[high + 1] - cumulated[low], 1e-300)
+        slope = np.bincount(low, ratio, n_cells + 1) - np.bincount(high + 1, ratio, n_cells + 1)
+        mass = np.maximum(mass * np.cumsum(slope)[:-1], 0.0)
+        mass /= mass.sum()
+    return np.asarray(mass + 1e-9)

@@ -41,7 +41,7 @@ class Inputs:
 
 def prepare(forest: Forest, data: DistillData, budget: int) -> Inputs:
     """Return standardised inputs of all rows; columns and scaling are fitted on all rows (no label is looked at)."""
-    preprocess = fit_columns(forest, data.rows.X, budget)
+    preprocess = fit_columns(forest, data.rows.X, budget, drawn=data.drawn)
     raw = preprocess(data.rows.X, Outcome.of(forest)).astype(np.float64)
     finite = np.where(np.isfinite(raw), raw, np.nan)
     with np.errstate(invalid="ignore"):

@@ -89,7 +89,7 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
     chosen = cast("Objective", ("accuracy" if has_labels else "fidelity") if objective == "auto" else objective)
     drawn = rows is None
     if rows is None:
-        X = draw_rows(teacher.forest, DRAWN_ROWS, seed, teacher.apply)
+        X = draw_rows(teacher.forest, DRAWN_ROWS, seed)
         rows = RowData(X, None, None, teacher.apply(X), teacher.apply, teacher.margin)
     margin = teacher.forest.margin_of(rows.leaf_id)
     fit, validation = split_rows(rows.y, rows.n_rows, seed, classes=teacher.forest.task in ("binary", "multiclass"))
