@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.distill.data import DistillData
-from treespec.distill.judge import is_classifier, judge, judge_validation, probabilities, wanted_of
+from treespec.distill.judge import is_classifier, judge, judge_validation, probabilities
 from treespec.hooks import Teacher
 from treespec.ir import Forest
 from treespec.ir import link as links
@@ -120,7 +120,7 @@ def make_report(
     outcome = Outcome.of(teacher.forest)
     margin = made.pop("validation_margin", None)
     seen = "cannot tell" if data.drawn else fitted_on(teacher.forest, data.rows.leaf_id)
-    scores = [] if margin is None else _validation_scores(outcome, teacher, data, margin, seen)
+    scores = [] if margin is None else _validation_scores(outcome, data, margin, seen)
     if holdout is not None:
         scores = _holdout_scores(outcome, teacher, student, holdout) + scores
     source = f"{data.n_rows} rows " + ("drawn from the forest itself, labelled by the teacher" if data.drawn else "that were passed")
@@ -139,7 +139,7 @@ def make_report(
     )
 
 
-def _validation_scores(outcome: Outcome, teacher: Teacher, data: DistillData, margin: NDArray[np.float64], seen: str) -> list[Score]:
+def _validation_scores(outcome: Outcome, data: DistillData, margin: NDArray[np.float64], seen: str) -> list[Score]:
     rows = f"{len(data.validation)} validation rows, before the refit on all rows; the student was chosen on them"
     teachers = rows.split(";", maxsplit=1)[0].replace(", before the refit on all rows", "")
     teachers += {"yes": "; the teacher was fitted on them (in-sample)", "no": "; the teacher was not fitted on them"}.get(
@@ -148,8 +148,7 @@ def _validation_scores(outcome: Outcome, teacher: Teacher, data: DistillData, ma
     scores = []
     if data.objective == "accuracy":
         student = judge_validation(outcome, margin, data)
-        wanted = wanted_of(outcome, data, data.validation)
-        own = judge(outcome, data.margin[data.validation], wanted)
+        own = judge_validation(outcome, data.margin[data.validation], data)
         scores += [Score("teacher", own.metric, own.score, teachers), Score("student", student.metric, student.score, rows)]
     return [*scores, _fidelity(outcome, margin, data.margin[data.validation], rows)]
 
