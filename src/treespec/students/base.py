@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treespec.ir import link as links
 from treespec.students.outcome import Outcome
+
+if TYPE_CHECKING:
+    from treespec.students.c_export import CExport
 
 
 class Student(ABC):
@@ -89,6 +92,21 @@ class Student(ABC):
     def save(self, path: str | Path) -> None:
         """Write the student to one file, to be read with `treespec.load_student`."""
         Path(path).write_bytes(self.to_bytes())
+
+    def to_c(self, directory: str | Path, prefix: str = "treespec") -> CExport:
+        """Write the student as C99: ``prefix.h``, ``prefix.c`` and a self-test, ``prefix_test.c``.
+
+        ``void prefix_predict(const float *x, float *out)`` gives what `predict` gives, or probabilities for classes; no heap, no
+        recursion, all data constant.
+
+        Returns
+        -------
+        CExport
+            The three paths, the bytes of constant data and of stack.
+        """
+        from treespec.students.c_export import export
+
+        return export(self, directory, prefix)
 
     def __repr__(self) -> str:
         """Say what the student is in one line."""

@@ -34,6 +34,8 @@ class PackedStudent(Student):
         What the sums of the trees are; see `treespec.students.packed_format.HEADS`.
     forest : Forest
         The packed trees.
+    sums_outcome : Outcome
+        What the sums of the trees are.
     unpacked : Unpacked
         Tables, shape, indices and leaves as they lie in the payload.
 
@@ -49,7 +51,8 @@ class PackedStudent(Student):
         self._payload = payload
         self.unpacked: Unpacked = unpack(payload, outcome)
         self.head = self.unpacked.head
-        self.forest: Forest = rebuild(self.unpacked, _sums(outcome, self.head))
+        self.sums_outcome = _sums(outcome, self.head)
+        self.forest: Forest = rebuild(self.unpacked, self.sums_outcome)
 
     @classmethod
     def of(cls, forest: Forest, leaf_bits: int | None = None, *, outcome: Outcome | None = None, head: str = "margin") -> Self:

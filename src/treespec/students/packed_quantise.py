@@ -37,8 +37,10 @@ class Quantised:
         Stands for the size ``(2 + code % 2) * 2**(code // 2)``.
     base : (n_outputs,) int64
     step : int
-    bits : int
-        Of one integer.
+    bits, code_bits : int
+        Of one integer, of one code.
+    code_at : int
+        Where in what was read, in bits, the codes begin.
     """
 
     integer: NDArray[np.int64]
@@ -46,6 +48,8 @@ class Quantised:
     base: NDArray[np.int64]
     step: int
     bits: int
+    code_bits: int
+    code_at: int = 0
 
     @property
     def n_bits(self) -> int:
@@ -72,7 +76,7 @@ def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
     if not len(rows):
         step = int(np.frexp(np.abs(forest.base_score).max())[1]) - _CONSTANT_BITS
         base = np.rint(np.ldexp(forest.base_score, -step)).astype(np.int64)
-        return Quantised(np.zeros(rows.shape, np.int64), np.zeros(0, np.int64), base, step, bits)
+        return Quantised(np.zeros(rows.shape, np.int64), np.zeros(0, np.int64), base, step, bits, 0)
     if forest.aggregation == "mean":
         rows = rows / max(1, forest.n_trees)
     cover = forest.cover if forest.cover is not None else forest.count
@@ -95,7 +99,7 @@ def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
         base = base + start.sum(axis=0)
     else:
         np.add.at(base, forest.tree_output, start[:, 0])
-    return Quantised(integer, code, base, step, bits)
+    return Quantised(integer, code, base, step, bits, bit_width(int(code.max()) + 1))
 
 
 def _least_power(value: Array) -> NDArray[np.int64]:
@@ -162,9 +166,8 @@ def write_quantised(out: BitWriter, q: Quantised) -> None:
         out.number(length, _LENGTH_BITS)
         out.number(abs(int(value)), length)
         out.flag(value < 0)
-    width = bit_width(int(q.code.max(initial=0)) + 1)
-    out.number(width, 3)
-    out.numbers(q.code, width)
+    out.number(q.code_bits, 3)
+    out.numbers(q.code, q.code_bits)
     out.align()
     out.numbers(q.integer, q.bits)
 
@@ -177,10 +180,11 @@ def read_quantised(source: BitReader, n_leaves: int, width: int, n_trees: int, n
     code_bits = source.number(3)
     if 1 << code_bits > _CODES:
         raise damaged(f"steps of {code_bits} bits")
+    code_at = source.position
     code = source.numbers(n_trees, code_bits).astype(np.int64)
     source.align()
     integer = source.numbers(n_leaves * width, bits).astype(np.int64).reshape(n_leaves, width)
-    return Quantised(integer, code, base, step, bits)
+    return Quantised(integer, code, base, step, bits, code_bits, code_at)
 
 
 def _read_integer(source: BitReader) -> int:

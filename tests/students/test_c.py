@@ -1,0 +1,225 @@
+"""C exports: compiled with every warning an error and the sanitizers on, then compared with the student, row by row."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+import strategies
+import treespec
+from probe import nasty_rows
+from treespec.errors import TreespecError
+from treespec.ir import InputRule
+from treespec.students.c_code import expected_outputs
+from treespec.students.c_rows import raw_rows
+from treespec.students.packed import PackedStudent
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+DIABETES, CANCER, IRIS = (load(return_X_y=True) for load in (load_diabetes, load_breast_cancer, load_iris))
+STRICT = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+CHECKED = [*STRICT, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+MAIN = """
+#include "m.h"
+#include <stdio.h>
+#define main self_test
+#include "m_test.c"
+#undef main
+int main(int n, char **arguments) {
+    (void)arguments;
+    if (n > 1) return self_test();
+    static float x[M_N_FEATURES + 1], p[M_N_OUTPUTS], m[M_N_MARGINS];
+    while (fread(x, sizeof(float), M_N_FEATURES, stdin) == M_N_FEATURES) {
+        m_predict(x, p);
+        m_margin(x, m);
+        fwrite(p, sizeof(float), M_N_OUTPUTS, stdout);
+        fwrite(m, sizeof(float), M_N_MARGINS, stdout);
+    }
+    return 0;
+}
+"""
+
+
+def run(student, rows, folder, command=CHECKED):
+    """Return what the compiled C gives for float32 rows: outputs and margins; its own self-test must pass too."""
+    export = student.to_c(folder, "m")
+    (folder / "main.c").write_text(MAIN)
+    subprocess.run([*command, "m.c", "main.c", "-o", "main", "-lm"], cwd=folder, check=True)
+    subprocess.run([folder / "main", "test"], check=True, capture_output=True)
+    out = subprocess.run([folder / "main"], input=rows.astype("<f4").tobytes(), check=True, capture_output=True).stdout
+    table = np.frombuffer(out, "<f4").reshape(len(rows), -1)
+    return table[:, : export.n_outputs], table[:, export.n_outputs :], export
+
+
+def same(student, rows, folder, rtol=0.0):
+    """Compare outputs within 1e-6 relative, and margins bit for bit (or within ``rtol``)."""
+    rows = rows.astype(np.float32)
+    outputs, margins, export = run(student, rows, folder)
+    margin = student._margin(raw_rows(student, rows))
+    np.testing.assert_allclose(margins, margin.astype(np.float32), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(outputs, expected_outputs(student.outcome, margin), rtol=max(1e-6, rtol), atol=max(1e-7, rtol))
+    return export
+
+
+def teachers():
+    holes = np.where(np.random.default_rng(0).random(DIABETES[0].shape) < 0.1, np.nan, DIABETES[0])
+    yield "forest", RandomForestRegressor(10, max_depth=5, random_state=0), *DIABETES
+    yield "forest of shared values", RandomForestRegressor(10, random_state=0), DIABETES[0], np.round(DIABETES[1], -1)
+    yield "missing", RandomForestRegressor(10, max_depth=5, random_state=0), holes, DIABETES[1]
+    yield "doubles", HistGradientBoostingRegressor(max_iter=10), holes, DIABETES[1]
+    yield "counts", HistGradientBoostingRegressor(loss="poisson", max_iter=10), holes, np.round(DIABETES[1] / 40)
+    yield "binary", GradientBoostingClassifier(n_estimators=10), CANCER[0], np.array(["no", "yes"])[CANCER[1]]
+    yield "binary forest", RandomForestClassifier(10, random_state=0), *CANCER
+    yield "classes", HistGradientBoostingClassifier(max_iter=8), *IRIS
+    yield "class forest", RandomForestClassifier(10, random_state=0), *IRIS
+    yield "two outputs", RandomForestRegressor(5, max_depth=5, random_state=0), DIABETES[0], np.column_stack([DIABETES[1], -DIABETES[1]])
+
+
+TEACHERS = [pytest.param(*t, id=t[0].replace(" ", "-")) for t in teachers()]
+BITS = [(t, None) for t in TEACHERS] + [(t, 6) for t in TEACHERS[2::3]]
+
+
+@pytest.mark.parametrize(("name", "model", "X", "y", "leaf_bits"), [pytest.param(*t.values, b, id=f"{t.id}-{b}") for t, b in BITS])
+def test_packed_trees_are_bit_equal(name, model, X, y, leaf_bits, tmp_path):
+    forest = treespec.wrap(model.fit(X, y)).forest
+    student = PackedStudent.of(forest, leaf_bits)
+    rng = np.random.default_rng(0)
+    with np.errstate(over="ignore"):
+        rows = np.concatenate([X[:100], nasty_rows(forest, rng, n_random=100, max_nodes=60)]).astype(np.float32)
+    good = np.isfinite(rows).all(axis=1) if forest.inputs.infinite == "refuse" else np.ones(len(rows), bool)
+    if forest.inputs.nan == "refuse":
+        good &= ~np.isnan(rows).any(axis=1)
+    export = same(student, rows[good], tmp_path)
+    if leaf_bits is not None:
+        assert export.data_bytes <= student.n_bytes
+
+
+def test_refused_rows_give_nan(tmp_path):
+    forest = treespec.wrap(GradientBoostingClassifier(n_estimators=3).fit(*IRIS)).forest
+    rows = IRIS[0][:3].astype(np.float32)
+    rows[0, 1], rows[1, 3] = np.nan, np.inf
+    outputs, margins, _ = run(PackedStudent.of(forest), rows, tmp_path)
+    assert np.isnan(outputs[:2]).all() and np.isnan(margins[:2]).all() and np.isfinite(outputs[2]).all()
+
+
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]), sums=st.sampled_from(["float32", "float64"]),
+    bits=st.sampled_from([None, 1, 5, 16]), outputs=st.integers(1, 3), categories=st.booleans(), depth=st.integers(0, 5),
+    aggregation=st.sampled_from(["sum", "mean"]), odd=st.booleans(),
+)  # fmt: skip
+def test_any_forest(seed, dtype, sums, bits, outputs, categories, depth, aggregation, odd, tmp_path_factory):
+    rng = np.random.default_rng(seed)
+    categorical = (0,) if categories else ()
+    rule = InputRule(
+        dtype=dtype, categorical=categorical, **({"missing_value": 0.5, "zero": "flush", "negative_fraction_is_zero": True} if odd else {})
+    )
+    forest = strategies.grow(
+        rng, n_trees=5, max_depth=depth, n_features=3, n_outputs=outputs, categorical=categorical, by_output=outputs > 1 and odd, inputs=rule,
+        sum_dtype=sums, aggregation=aggregation,
+    )  # fmt: skip
+    rows = strategies.rows(rng, forest, 60, missing=0.2)
+    if categories:
+        rows[:, 0] = rng.choice([0, 1, 2, 3, 9, -1, -0.5, 2.7, 2.0**31, 1e30, np.inf, np.nan], len(rows))
+    same(PackedStudent.of(forest, bits), rows, tmp_path_factory.mktemp("c"))
+
+
+@pytest.mark.parametrize("side", [np.inf, -np.inf, 0])
+def test_thresholds_beside_short_numbers(side, tmp_path):
+    forest = strategies.grow(np.random.default_rng(0), n_trees=5, max_depth=4, n_features=2, split=1.0)
+    forest = forest.with_values(forest.value, threshold=np.nextafter(forest.threshold, side) if side else forest.threshold / 3)
+    near = np.concatenate([strategies.GRID, strategies.GRID / 3]).astype(np.float32)
+    pool = np.concatenate([near, np.nextafter(near, np.float32(9)), np.nextafter(near, np.float32(-9)), [np.nan, np.inf, -np.inf]])
+    same(PackedStudent.of(forest), np.random.default_rng(1).choice(pool, (300, 2)), tmp_path)
+
+
+@pytest.mark.parametrize("unknown", ["other", "missing"])
+@pytest.mark.parametrize("values", [("a", "b", "c", "d"), (3.0, 5.0, 7.5, 100.0)])
+def test_categories_behind_codes(values, unknown, tmp_path):
+    rng = np.random.default_rng(0)
+    rule = InputRule(categorical=(0,), categories=((0, values),), unknown_category=unknown)
+    forest = strategies.grow(rng, n_trees=6, max_depth=4, n_features=2, categorical=(0,), split=1.0, inputs=rule)
+    rows = strategies.rows(rng, forest, 100)
+    rows[:, 0] = rng.choice([*(range(6) if isinstance(values[0], str) else [*values, 4.0, -1.0]), np.nan], 100)
+    student = PackedStudent.of(forest)
+    same(student, rows, tmp_path)
+    assert ("0 = a, 1 = b" in (tmp_path / "m.h").read_text()) == isinstance(values[0], str)
+
+
+def test_large_codes_and_many_nodes(tmp_path):
+    forest = strategies.grow(np.random.default_rng(0), n_trees=5, max_depth=4, n_features=2, categorical=(0,), split=1.0)
+    forest = forest.with_values(forest.value, category=np.array([0, 7, 2**20, 2**31 - 1])[forest.category])
+    rows = np.random.default_rng(1).choice([0, 7, 2**20, 2.0**31, np.nan, 3], (60, 2))
+    same(PackedStudent.of(forest), rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "X", "y"), [t for t in TEACHERS if t.values[0] in {"binary", "binary forest", "class forest", "counts"}]
+)
+def test_boosted_students(name, model, X, y, tmp_path):
+    w = treespec.wrap(model.fit(X, y), X, y)
+    student = w.distill(600, compressor="boosted", leaf_bits=5)
+    export = same(student, X[:150].astype(np.float32), tmp_path, rtol=1e-6)
+    assert export.data_bytes <= 600
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "X", "y", "precision"),
+    [
+        pytest.param(*t.values, p, id=f"{t.id}-{p}")
+        for t in TEACHERS
+        for p in {
+            "forest": ["float32", "float16", "int8"],
+            "missing": ["int8"],
+            "binary": ["float16"],
+            "class forest": ["int8"],
+            "counts": ["float16"],
+        }.get(t.values[0], [])
+    ],
+)
+def test_nets(name, model, X, y, precision, tmp_path):
+    pytest.importorskip("torch")
+    w = treespec.wrap(model.fit(X, y), X, y)
+    student = w.distill("2KB", compressor="mlp", precision=precision, steps=20)
+    rows = X[:100].astype(np.float32).copy()
+    rows[0, 0], rows[1, 1], rows[2, 2] = np.inf, -np.inf, 1e30
+    export = same(student, rows, tmp_path, rtol=2e-5)
+    assert export.data_bytes <= student.n_bytes
+
+
+def test_a_shared_library_has_no_state(tmp_path):
+    student = PackedStudent.of(treespec.wrap(RandomForestRegressor(10, max_depth=5, random_state=0).fit(*DIABETES)).forest)
+    student.to_c(tmp_path, "two")
+    subprocess.run([*STRICT, "-O2", "-shared", "-fPIC", "two.c", "-o", "two.so", "-lm"], cwd=tmp_path, check=True)
+    library = ctypes.CDLL(str(tmp_path / "two.so"))
+    rows = np.ascontiguousarray(DIABETES[0][:20], np.float32)
+    out = np.zeros(20, np.float32)
+    for _ in range(2):
+        for i in range(20):
+            library.two_predict(rows[i].ctypes.data_as(ctypes.c_void_p), out[i:].ctypes.data_as(ctypes.c_void_p))
+        np.testing.assert_array_equal(out, student.predict(rows).astype(np.float32))
+    symbols = subprocess.run(["nm", "--defined-only", "two.so"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert {line.split()[-1] for line in symbols.splitlines() if line.split()[-2] in "TBD"} >= {"two_predict", "two_margin"}
+    assert "malloc" not in (tmp_path / "two.c").read_text()
+
+
+def test_names_must_be_identifiers_and_notes_cannot_end_comments(tmp_path):
+    names = ("*/ int evil;", "a\nb")
+    forest = strategies.grow(np.random.default_rng(0), n_features=2, feature_names=names)
+    student = PackedStudent.of(forest)
+    with pytest.raises(TreespecError, match="identifier"):
+        student.to_c(tmp_path, "a b")
+    same(student, np.zeros((3, 2)), tmp_path)
