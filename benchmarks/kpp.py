@@ -155,7 +155,10 @@ def table(found, seeds):
             rows[m].append("" if not per[m] else with_error(per[m]) + ("" if full else f" ({len(per[m])} seeds)"))
         whole = [m for m in BASELINES if done and len(per[m]) == len(done)]
         if not whole:
+            notes.append(f"* {name}: no seed was finished.")
             continue
+        if len(done) < len(seeds):
+            notes.append(f"* {name}: only seeds {done} were finished; its figures are means over these.")
         best = min(whole, key=lambda m: np.mean(per[m]))
         gap = np.subtract(per["default"], per[best])
         gain = np.subtract(per["default"], per["stack without KPP"])
