@@ -175,7 +175,7 @@ class Plugins:
             implementation.function(register)
         return dict(sorted(found.items()))
 
-    def scheme(self, kind: str, name: str) -> Scheme:
+    def scheme(self, kind: str, name: Any) -> Scheme:
         """Return the scheme called ``name``.
 
         Raises
@@ -184,7 +184,7 @@ class Plugins:
             If there is none; the message lists what there is, and plugins that could not be loaded.
         """
         registry = self.registry(kind)
-        if name not in registry:
+        if not isinstance(name, str) or name not in registry:
             lost = f"; plugins that failed to load: {', '.join(self.broken)}" if self.broken else ""
             raise UnknownNameError.expected(
                 f"a {kind} of {', '.join(map(repr, registry)) or 'none registered'}", repr(name), f"treespec.plugins() lists all{lost}"

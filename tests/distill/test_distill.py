@@ -189,6 +189,19 @@ BAD = [
     ({"budget": "1KB", "X": DIABETES[0][:, :2]}, DataMismatchError, "10 columns"),
     ({"budget": "1KB", "X": DIABETES[0][:0]}, DataMismatchError, "at least one row"),
     ({"budget": "1KB", "X": DIABETES[0], "objective": "accuracy"}, DataNeededError, "labels"),
+    ({"budget": "1KB", "compressor": ["mlp"]}, TreespecError, "a compressor of"),
+    ({"budget": "1KB", "random_state": True}, TreespecError, "random_state"),
+    ({"budget": "1KB", "random_state": 2**40}, TreespecError, "random_state"),
+    ({"budget": "1KB", "progress": True}, TreespecError, "progress to be a function"),
+    (
+        {"budget": "1KB", "compressor": "mlp", "step": 3},
+        TreespecError,
+        r"options of the compressor 'mlp' \(precision, steps\), but got 'step'",
+    ),
+    ({"budget": "1KB", "steps": 3}, TreespecError, r"'auto' \(it has none\)"),
+    ({"budget": "1KB", "sample_weight": np.ones(442)}, DataNeededError, "sample_weight alone"),
+    ({"budget": "1KB", "holdout": DIABETES[0]}, DataMismatchError, r"two things, \(X, y\)"),
+    ({"budget": "1KB", "holdout": (DIABETES[0][:, :3], DIABETES[1])}, DataMismatchError, "10 columns"),
 ]
 
 

@@ -113,6 +113,26 @@ def test_rows_are_routed_in_blocks(model, monkeypatch):
     np.testing.assert_array_equal(Router(w.forest, None)(X), whole)
 
 
+def test_a_booster_that_was_changed_after_it_was_wrapped():
+    lightgbm = pytest.importorskip("lightgbm")
+    booster = lightgbm.train({"verbose": -1, "num_leaves": 5}, lightgbm.Dataset(X, y), 5, keep_training_booster=True)
+    w = treespec.wrap(booster)
+    before = w.predict(X)
+    booster.update()
+    np.testing.assert_array_equal(w.predict(X), before)
+    for _ in range(2):
+        booster.rollback_one_iter()
+    with pytest.raises(errors.SelfCheckError, match="wrap it again"):
+        w.predict(X)
+
+
+def test_leaves_that_the_wrapped_model_had_not(model):
+    router = Router(manager().adapt(model), None)
+    for leaf in (-1, 0, 10_000):  # the root is no leaf
+        with pytest.raises(errors.SelfCheckError, match=f"leaf {leaf} of tree 0"):
+            router.to_nodes(np.full((2, 10), leaf))
+
+
 BAD_MODELS = [
     (RandomForestRegressor(), errors.ModelNotFittedError, "fitted"),
     (GradientBoostingRegressor(), errors.ModelNotFittedError, "fitted"),

@@ -36,7 +36,7 @@ BROKEN = {
     "finite count": {"count": [3.0, NAN, 2.0]},
     "threshold of shape": {"threshold": [0.5, NAN]},
     "feature names": {"feature_names": ("a",)},
-    "a link of": {"link": "probit"},
+    "link of": {"link": "probit"},
     "aggregation": {"aggregation": "median"},
     "categorical leaf": {"categorical": [False, True, False], "inputs": InputRule(categorical=(0,))},
     "inputs.categorical": {"categorical": [True, False, False]},

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters._match import is_a
+from treespec.errors import SelfCheckError
 from treespec.ir import Forest
 
 
@@ -26,10 +27,14 @@ class LightgbmNative:
         self._model, self._booster, self._forest = model, booster, forest
 
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
-        """Return the (n, n_trees) leaf numbers of ``pred_leaf``."""
-        rows = self._rows(X)
-        leaf = np.asarray(self._booster.predict(rows, pred_leaf=True))
-        return leaf.reshape(rows.shape[0], self._forest.n_trees).astype(np.int32)
+        """Return the (n, n_trees) leaf numbers of ``pred_leaf``, of the rounds that the forest has, whatever was trained since."""
+        rows, n_trees = self._rows(X), self._forest.n_trees
+        leaf = np.asarray(self._booster.predict(rows, pred_leaf=True, num_iteration=n_trees // self._forest.n_outputs))
+        if leaf.size != rows.shape[0] * n_trees:
+            raise SelfCheckError.expected(
+                f"a booster of {n_trees} trees", f"{leaf.size // rows.shape[0]}", "it lost trees after it was wrapped; wrap it again"
+            )
+        return leaf.reshape(rows.shape[0], n_trees).astype(np.int32)
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return ``predict(..., raw_score=True)``; in random forest mode divided by the rounds, as LightGBM does before its link."""

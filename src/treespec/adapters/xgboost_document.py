@@ -156,8 +156,9 @@ def _document(document: Any) -> XgboostDocument:
     names, types = (tuple(map(str, learner.get(k) or ())) for k in ("feature_names", "feature_types"))
     require(len(names) in (0, n_features) and len(types) in (0, n_features), "a name and a type for each feature, or none")
     best = str(learner.get("attributes", {}).get("best_iteration", ""))
+    version = np.array(document.get("version", (1, 0, 0)), np.int32)  # OverflowError for what Treelite could not read back
     return XgboostDocument(
-        version=tuple(int(v) for v in document.get("version", (1, 0, 0)))[:3], booster=name, objective=str(learner["objective"]["name"]),
+        version=tuple(version.tolist())[:3], booster=name, objective=str(learner["objective"]["name"]),
         base_score=_base_score(param["base_score"], n_classes * n_targets), n_features=n_features, n_classes=n_classes,
         n_targets=n_targets, feature_names=names or None, feature_types=types or None, categories=_categories(model.get("cats")),
         trees=trees, tree_info=tree_info, round_offset=_rounds(model, trees, n_classes * n_targets * n_parallel, n_parallel),

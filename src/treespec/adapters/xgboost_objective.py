@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.errors import FileFormatError
+from treespec.errors import FileFormatError, UnsupportedModelError
 from treespec.ir.forest import Task
 
 
@@ -60,9 +60,17 @@ def base_margin(base_score: NDArray[np.float32], objective: Objective) -> NDArra
 
     Raises
     ------
+    UnsupportedModelError
+        If it is a probability of 0 or 1: training saw one class only.
     FileFormatError
         If a score is outside the range of its objective.
     """
+    if objective.base == "logit" and np.isin(base_score, (0, 1)).any():
+        raise UnsupportedModelError.expected(
+            "a model of two classes",
+            f"a base_score of {float(base_score[0])}: training saw one class only, and the margin is infinite",
+            "there is nothing to explain in a constant; train on rows of both classes, or with a base_score between 0 and 1",
+        )
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if objective.base == "logit":
             inverse = np.float32(1) / base_score - np.float32(1)

@@ -38,7 +38,7 @@ def fit_columns(forest: Forest, X: Any, budget: int, *, drawn: bool = False) -> 
         Whether the rows were drawn from the forest. They end not far beyond its outermost thresholds, where real rows may lie and the
         teacher is constant: every number is cut there, as the budget allows.
     """
-    table = read_table(X, forest.n_features, forest.feature_names)
+    table = read_table(X, forest.n_features, forest.feature_names, absent=forest.inputs.absent)
     used = np.unique(forest.feature[~forest.is_leaf])
     found = {int(j): _categories(forest, table, int(j)) for j in used if int(j) in forest.inputs.categorical}
     room = max(_FEWEST_CATEGORIES, budget // _BYTES_AN_INPUT)

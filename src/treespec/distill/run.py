@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -17,6 +18,9 @@ from treespec.hooks import Progress, RowData, Teacher
 from treespec.students import Student
 
 DRAWN_ROWS = 20_000
+
+_LARGEST_SEED = 2**31 - 1  # every library that draws takes those
+_GIVEN = ("data", "random_state", "progress", "compressors")
 
 
 def distill(
@@ -54,6 +58,7 @@ def distill(
     """
     started = time.perf_counter()
     size = parse_budget(budget)
+    _check_call(compressor, compressors[compressor], options, progress)
     data = make_data(teacher, rows, objective, random_state)
     extra = {"compressors": compressors} if compressor == "auto" else {}
     student = compressors[compressor](teacher, size, data=data, random_state=random_state, progress=progress, **extra, **options)
@@ -68,6 +73,26 @@ def distill(
     return cast("Student", student)
 
 
+def _check_call(compressor: str, function: Callable[..., Any], options: Mapping[str, Any], progress: Any) -> None:
+    """Raise where an option is not the compressor's, or progress cannot be called.
+
+    Raises
+    ------
+    TreespecError
+    """
+    if progress is not None and not callable(progress):
+        raise TreespecError.expected("progress to be a function of what is done and the share of it", repr(progress), "or None for silence")
+    parameters = inspect.signature(function).parameters
+    own = [n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in _GIVEN]
+    unknown = [n for n in options if n not in own]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        raise TreespecError.expected(
+            f"options of the compressor {compressor!r} ({', '.join(own) or 'it has none'})",
+            ", ".join(map(repr, unknown)),
+            "check the spelling; options belong to one compressor, so name it: distill(budget, compressor='mlp', steps=500)",
+        )
+
+
 def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: Any) -> DistillData:
     """Return the rows to learn from, split; drawn from the forest where there are none.
 
@@ -80,8 +105,10 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
         raise TreespecError.expected(
             "objective 'auto', 'accuracy' or 'fidelity'", repr(objective), "'auto' is 'accuracy' where there are labels"
         )
-    if not (isinstance(random_state, (int, np.integer)) and random_state >= 0):
-        raise TreespecError.expected("random_state to be an int of 0 or more", repr(random_state), "the same number gives the same bytes")
+    if not (isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and 0 <= random_state <= _LARGEST_SEED):
+        raise TreespecError.expected(
+            f"random_state to be an int of 0 to {_LARGEST_SEED}", repr(random_state), "the same number gives the same bytes"
+        )
     has_labels = rows is not None and rows.y is not None and teacher.forest.task != "ranking"
     if objective == "accuracy" and not has_labels:
         raise DataNeededError.expected("labels for objective='accuracy'", "none", "pass y, or ask for objective='fidelity'")

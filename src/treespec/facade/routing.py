@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters._treelite import TreeliteRouter
-from treespec.errors import PluginError
+from treespec.errors import PluginError, SelfCheckError
 from treespec.hooks import Native
 from treespec.ir import Forest
 from treespec.ir.table import n_rows, take
@@ -65,12 +65,27 @@ class Router:
         return self.to_nodes(np.asarray(self._native.leaf_id(X)))
 
     def to_nodes(self, native_leaf: NDArray[Any]) -> NDArray[np.int32]:
-        """Translate (n, n_trees) native leaf ids to node ids of the forest."""
+        """Translate (n, n_trees) native leaf ids to node ids of the forest.
+
+        Raises
+        ------
+        SelfCheckError
+            If there is no such leaf.
+        """
         if self._node_of is None:
             self._node_of = [_inverse(self._forest, t) for t in range(self._forest.n_trees)]
         out = np.empty(native_leaf.shape, np.int32)
         for t, node_of in enumerate(self._node_of):
-            out[:, t] = node_of[native_leaf[:, t].astype(np.intp)]
+            leaf = native_leaf[:, t].astype(np.intp)
+            known = (leaf >= 0) & (leaf < len(node_of))
+            out[:, t] = np.where(known, node_of[np.where(known, leaf, 0)], -1)
+        if out.min(initial=0) < 0:
+            i, t = np.argwhere(out < 0)[0]
+            raise SelfCheckError.expected(
+                f"leaves of the wrapped {self._forest.framework}",
+                f"leaf {native_leaf[i, t]} of tree {t} (row {i}), which it had not",
+                "the model was changed after it was wrapped: wrap it again",
+            )
         return out
 
 

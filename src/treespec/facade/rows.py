@@ -121,6 +121,26 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weight
 
 
+def check_holdout(holdout: Any, forest: Forest) -> tuple[Any, NDArray[np.generic]] | None:
+    """Return the rows and labels of a holdout, or None.
+
+    Raises
+    ------
+    DataMismatchError
+        If it is no pair, or rows and labels do not fit the model or each other.
+    """
+    if holdout is None:
+        return None
+    if not isinstance(holdout, (tuple, list)) or len(holdout) != 2:
+        raise DataMismatchError.expected(
+            "a holdout of two things, (X, y)", f"a {type(holdout).__name__}", "pass distill(budget, holdout=(X_test, y_test))"
+        )
+    X, y = holdout
+    check_some_rows(X)
+    forest.encode(X)
+    return X, check_labels(y, n_rows(X), forest)
+
+
 def check_some_rows(X: Any) -> None:
     """Raise where X has no rows."""
     if n_rows(X) == 0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treespec.errors import DataNeededError, TreespecError
 from treespec.facade.routing import Router
-from treespec.facade.rows import check_labels, check_some_rows, check_weights
+from treespec.facade.rows import check_holdout, check_labels, check_some_rows, check_weights
 from treespec.facade.selfcheck import SelfCheck, self_check
 from treespec.hooks import RowData, Smoother
 from treespec.ir import Forest
@@ -324,8 +324,9 @@ class Wrapped:
         """
         from treespec.distill.run import distill
 
-        if X is None and y is not None:
-            raise DataNeededError.expected("X together with y", "y alone", "pass distill(budget, X, y)")
+        for name, given in (("y", y), ("sample_weight", sample_weight)):
+            if X is None and given is not None:
+                raise DataNeededError.expected(f"X together with {name}", f"{name} alone", "pass distill(budget, X, y)")
         manager().scheme("compressor", compressor)  # the clear error for an unknown name
         return distill(
             self,
@@ -337,7 +338,7 @@ class Wrapped:
             progress=progress,
             compressors={s.name: s.function for s in manager().registry("compressor").values()},
             options=options,
-            holdout=None if holdout is None else (holdout[0], check_labels(holdout[1], n_rows(holdout[0]), self.forest)),
+            holdout=check_holdout(holdout, self.forest),
         )
 
     @property

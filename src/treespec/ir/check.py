@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treespec.errors import InvalidForestError
-from treespec.ir.link import LINKS
+from treespec.ir.link import LINKS, Outcome
 
 if TYPE_CHECKING:
     from treespec.ir.forest import Forest
@@ -18,6 +19,9 @@ _DTYPES: dict[str, Any] = {
     "category_offset": np.int64, "category": np.int32, "category_left": np.bool_, "categorical": np.bool_,
     "cover": np.float64, "count": np.float64, "gain": np.float64, "impurity": np.float64, "native_id": np.int32,
 }  # fmt: skip
+
+_FLOATS, _REFUSALS = ("float32", "float64"), ("route", "refuse")
+_TASKS = ("regression", "binary", "multiclass", "multi-output", "ranking", "outlier")
 
 
 def freeze(forest: Forest) -> None:
@@ -46,6 +50,7 @@ def freeze(forest: Forest) -> None:
 def check(forest: Forest) -> None:
     """Raise `InvalidForestError` at the first broken invariant, naming the node."""
     _check_shapes(forest)
+    _check_meaning(forest)
     _check_structure(forest)
     _check_splits(forest)
     _check_numbers(forest)
@@ -76,8 +81,6 @@ def _check_shapes(f: Forest) -> None:
     _require(
         f.feature_names is None or len(f.feature_names) == f.n_features, f"{f.n_features} feature names", str(len(f.feature_names or ()))
     )
-    _require(f.link in LINKS, f"a link of {sorted(LINKS)}", repr(f.link))
-    _require(f.aggregation in ("sum", "mean"), "aggregation 'sum' or 'mean'", repr(f.aggregation))
 
 
 def _check_structure(f: Forest) -> None:
@@ -131,9 +134,40 @@ def _check_numbers(f: Forest) -> None:
     for name in ("cover", "count"):
         array = getattr(f, name)
         _require(array is None or (np.isfinite(array) & (array >= 0)).all(), f"finite {name} of 0 and more", "another")
-    if f.classes is not None and f.task != "outlier":
-        columns = 1 if f.task == "binary" and f.n_outputs == 1 else f.n_outputs
-        given = 1 if f.task == "binary" and f.n_outputs == 1 else sum(len(c) for c in f.classes)
-        if f.link == "sigmoid-each" and len(f.classes) > 1:  # several labels a row
-            given = len(f.classes) if all(len(c) == 2 for c in f.classes) else -1
-        _require(given == columns, "a class for each output", f"{given} classes and {f.n_outputs} outputs")
+    problem = classes_problem(f)
+    _require(not problem, "a class for each output", problem)
+
+
+def classes_problem(f: Outcome) -> str:
+    """Return what is wrong with the classes of a forest or student, empty where nothing is."""
+    if f.classes is None or f.task == "outlier":
+        return ""
+    if not len(f.classes) or any(c.ndim != 1 for c in f.classes):
+        return "class labels that are no list of them for each target"
+    columns = 1 if f.task == "binary" and f.n_outputs == 1 else f.n_outputs
+    given = 1 if f.task == "binary" and f.n_outputs == 1 and len(f.classes[0]) > 1 else sum(len(c) for c in f.classes)
+    if f.link == "sigmoid-each" and len(f.classes) > 1:  # several labels a row
+        given = len(f.classes) if all(len(c) == 2 for c in f.classes) else -1
+    return "" if given == columns else f"{given} classes and {f.n_outputs} outputs"
+
+
+def _check_meaning(f: Forest) -> None:
+    """Check the plain fields, which a file may have filled with anything."""
+    choices: dict[str, tuple[object, Sequence[object]]] = {
+        "link": (f.link, sorted(LINKS)), "aggregation": (f.aggregation, ("sum", "mean")), "sum_dtype": (f.sum_dtype, _FLOATS),
+        "task": (f.task, _TASKS), "inputs.dtype": (f.inputs.dtype, _FLOATS), "inputs.nan": (f.inputs.nan, _REFUSALS),
+        "inputs.infinite": (f.inputs.infinite, _REFUSALS), "inputs.zero": (f.inputs.zero, ("keep", "flush", "missing")),
+        "inputs.absent": (f.inputs.absent, ("zero", "missing")),
+        "inputs.unknown_category": (f.inputs.unknown_category, ("other", "missing", "refuse")),
+        "inputs.numbers_are_codes": (f.inputs.numbers_are_codes, (False, True)),
+        "inputs.negative_fraction_is_zero": (f.inputs.negative_fraction_is_zero, (False, True)),
+        "ties_to_last": (f.ties_to_last, (False, True)),
+    }  # fmt: skip
+    for name, (came, allowed) in choices.items():
+        _require(any(came is a or (isinstance(came, str) and came == a) for a in allowed), f"{name} of {list(allowed)}", repr(came))
+    scale: object = f.link_scale
+    _require(isinstance(scale, float) and np.isfinite(scale), "a finite link_scale", repr(scale))
+    names: tuple[object, ...] = (f.loss, f.framework)
+    _require(all(isinstance(name, str) for name in names), "names of loss and framework", repr(names))
+    columns = [*f.inputs.categorical, *(j for j, _ in f.inputs.categories)]
+    _require(all(0 <= j < f.n_features for j in columns), f"categorical columns in [0, {f.n_features})", str(columns))

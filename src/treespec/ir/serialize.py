@@ -53,7 +53,7 @@ def dumps(forest: Forest) -> bytes:
     return _HEAD.pack(MAGIC, VERSION, len(header), zlib.crc32(body, zlib.crc32(header))) + header + body
 
 
-def loads(data: bytes) -> Forest:
+def loads(data: Any) -> Forest:
     """Return the forest of `dumps`.
 
     Raises
@@ -63,7 +63,7 @@ def loads(data: bytes) -> Forest:
     """
     header_end = _check_head(data)
     try:
-        header = json.loads(data[_HEAD.size : header_end])
+        header = json.loads(data[_HEAD.size : header_end], parse_constant=_not_json)
         plain, table = dict(header["fields"]), list(header["arrays"])
         values = _read_arrays(data, header_end, table)
         plain["inputs"] = _rule_from_json(plain["inputs"])
@@ -85,8 +85,8 @@ def _build(values: dict[str, Any]) -> Forest:
         raise _damaged(str(error).split("\n", maxsplit=1)[0]) from error
 
 
-def _check_head(data: bytes) -> int:
-    if len(data) < _HEAD.size or data[:4] != MAGIC:
+def _check_head(data: Any) -> int:
+    if not isinstance(data, (bytes, bytearray)) or len(data) < _HEAD.size or data[:4] != MAGIC:
         raise _damaged("bytes that do not start as one")
     _, version, length, crc = _HEAD.unpack_from(data)
     if version != VERSION:
@@ -114,6 +114,10 @@ def _read_arrays(data: bytes, start: int, table: list[Any]) -> dict[str, Any]:
     if start != len(data):
         raise _damaged(f"{len(data) - start} bytes too many")
     return out
+
+
+def _not_json(constant: str) -> float:
+    raise ValueError(f"{constant} in the header")
 
 
 def _damaged(came: str) -> TreespecError:

@@ -62,8 +62,12 @@ def loads(data: bytes) -> Student:
     try:
         metadata = json.loads(text)
         outcome = Outcome.from_json(metadata["outcome"])
-        kind, report = metadata["kind"], metadata["report"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        kind, report = str(metadata["kind"]), metadata["report"]
+        if not (report is None or isinstance(report, dict)):
+            raise damaged("a report that is no table")
+    except FileFormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise damaged(f"metadata that cannot be read ({error})") from error
     if kind not in KINDS:
         raise FileFormatError.expected(f"a student of kind {', '.join(KINDS)}", repr(kind), "read it with the release that wrote it")
@@ -82,12 +86,21 @@ def load_student(path: str | Path) -> Student:
         If there is no such file, or it is not a student's.
     """
     try:
-        data = Path(path).read_bytes()
+        file = Path(path)
+        if file.exists() and not file.is_file():
+            raise _not_a_file(f"{str(path)!r}, which is a directory or device")
+        data = file.read_bytes()
     except OSError as error:
-        raise FileFormatError.expected(
-            "the file of a student", f"{error.strerror} for {str(path)!r}", "pass the path given to save()"
-        ) from None
+        raise _not_a_file(f"{error.strerror} for {str(path)!r}") from None
+    except (TypeError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise _not_a_file(f"{path!r}, which is no path ({error})") from None
     return loads(data)
+
+
+def _not_a_file(came: str) -> TreespecError:
+    return FileFormatError.expected("the file of a student", came, "pass the path given to save()")
 
 
 def damaged(came: Any) -> TreespecError:

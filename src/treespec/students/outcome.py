@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import FileFormatError
+from treespec.ir.check import classes_problem
+from treespec.ir.forest import Task
+from treespec.ir.link import LINKS
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -25,6 +29,8 @@ class Outcome:
     n_features : int
         Columns that the teacher, and so the student, takes.
     feature_names : tuple of str or None
+    absent : {"zero", "missing"}
+        What an entry that a sparse matrix does not store means.
     """
 
     task: str
@@ -36,6 +42,7 @@ class Outcome:
     ties_to_last: bool = False
     framework: str = "unknown"
     feature_names: tuple[str, ...] | None = None
+    absent: Literal["zero", "missing"] = "zero"
 
     sum_dtype = "float64"  # a student is not bound to its teacher's rounding
 
@@ -52,6 +59,7 @@ class Outcome:
             forest.ties_to_last,
             forest.framework,
             forest.feature_names,
+            forest.inputs.absent,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -66,13 +74,14 @@ class Outcome:
             "ties_to_last": self.ties_to_last,
             "framework": self.framework,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "absent": self.absent,
         }
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Outcome:
         """Read what `to_json` wrote; KeyError, TypeError or ValueError for anything else."""
         classes, names = plain["classes"], plain["feature_names"]
-        return cls(
+        outcome = cls(
             task=str(plain["task"]),
             link=str(plain["link"]),
             n_outputs=int(plain["n_outputs"]),
@@ -82,7 +91,22 @@ class Outcome:
             ties_to_last=bool(plain["ties_to_last"]),
             framework=str(plain["framework"]),
             feature_names=None if names is None else tuple(str(c) for c in names),
+            absent=plain.get("absent", "zero"),
         )
+        outcome._check()
+        return outcome
+
+    def _check(self) -> None:
+        """Raise where the fields do not fit together: ValueError, which readers of files make theirs."""
+        if self.link not in LINKS or self.task not in get_args(Task) or self.absent not in ("zero", "missing"):
+            raise ValueError(f"link {self.link!r}, task {self.task!r} or absent entries {self.absent!r}")
+        if not (self.n_outputs >= 1 and self.n_features >= 0 and math.isfinite(self.link_scale)):
+            raise ValueError("sizes")
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise ValueError(f"{len(self.feature_names)} names of {self.n_features} columns")
+        problem = classes_problem(self)
+        if problem:
+            raise ValueError(problem)
 
 
 def _labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Preprocess:
         DataMismatchError
             If columns differ, hold text where numbers were, or a value is missing in a column that had none at training.
         """
-        table = read_table(X, outcome.n_features, outcome.feature_names)
+        table = read_table(X, outcome.n_features, outcome.feature_names, absent=outcome.absent)
         out = np.zeros((table.n_rows, self.n_inputs), np.float32)
         at = 0
         for j, column in enumerate(self.columns):
