@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 
-from strategies import forests
+from strategies import forests, grow
 from treespec.distill.probe import draw_rows
 
 
@@ -36,19 +36,18 @@ def test_leaves_are_reached_as_often_as_by_the_training_rows():
     assert np.corrcoef(drawn.T)[0, 2] > 0.8 > independent  # trees that split on both features tell their dependence
 
 
-def test_features_of_rare_splits_are_drawn_too():
-    """Trees and nodes that rows are not made to agree with still say where a feature varies."""
-    from sklearn.ensemble import RandomForestRegressor
-
-    from treespec.plugins import manager
+def test_features_of_trees_that_are_left_out_vary_too():
+    from treespec.distill.boxes import boxes_of, coarse
+    from treespec.distill.marginals import fit_marginals
 
     rng = np.random.default_rng(0)
-    X = rng.normal(loc=(0, 500), size=(2000, 2))
-    y = X[:, 0] + (np.arange(2000) < 8) * X[:, 1]  # the second feature matters in a few rows
-    forest = manager().adapt(RandomForestRegressor(70, min_samples_leaf=2, random_state=0).fit(X, y))
-    drawn = draw_rows(forest, 500, 0)
-    assert abs(drawn[:, 1].mean() - 500) < 2
-    assert 0.3 < drawn[:, 1].std() < 4
+    forest = grow(rng, n_trees=6, max_depth=4, n_features=5, split=1.0)
+    part = coarse(forest, np.array([2]), 0.3)
+    assert len(boxes_of(part).features) < 5
+    marginals = fit_marginals(forest, boxes_of(part))
+    assert set(marginals) == set(range(5))
+    for marginal in marginals.values():
+        assert len(np.unique(marginal.draw(rng, 50))) > 4
 
 
 def test_whole_numbers_stay_whole():
