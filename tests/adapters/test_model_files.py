@@ -261,6 +261,15 @@ def test_ids_that_lead_nowhere_are_refused(tmp_path, field, value):
         files.treespec_adapt(tmp_path / "m.json")
 
 
+@pytest.mark.parametrize("version", [[2**40, 0, 0], ["9" * 400, 0, 0], 3])
+def test_a_version_that_is_none_is_refused(tmp_path, version):
+    xgboost_booster().save_model(tmp_path / "m.json")
+    document = json.loads((tmp_path / "m.json").read_text())
+    (tmp_path / "m.json").write_text(json.dumps(document | {"version": version}))
+    with pytest.raises(FileFormatError):
+        files.treespec_adapt(tmp_path / "m.json")
+
+
 def test_nodes_with_two_parents_are_refused(tmp_path):
     xgboost_booster().save_model(tmp_path / "m.json")
     tree, save = edit(tmp_path / "m.json")

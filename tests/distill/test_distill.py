@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import random as sparse_random
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import r2_score
@@ -210,6 +211,17 @@ def test_bad_calls_say_what_to_do(wrapped, arguments, error, message):
     with pytest.raises(error, match=message) as caught:
         wrapped["regression"].distill(**arguments)
     assert "Hint:" in str(caught.value)
+
+
+def test_a_student_of_xgboost_takes_absent_entries_as_missing():
+    xgboost = pytest.importorskip("xgboost")
+    X = sparse_random(200, 3, 0.5, random_state=0, format="csr")
+    dense = X.toarray()
+    dense[dense == 0] = np.nan
+    y = np.where(np.isnan(dense[:, 0]), 3.0, dense[:, 0])
+    student = treespec.wrap(xgboost.XGBRegressor(n_estimators=5, max_depth=3).fit(X, y), X, y).distill("2KB", compressor="mlp")
+    np.testing.assert_array_equal(student.predict(X), student.predict(dense))
+    assert np.corrcoef(student.predict(dense), y)[0, 1] > 0.9
 
 
 def test_several_targets():

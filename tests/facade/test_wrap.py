@@ -133,6 +133,12 @@ def test_leaves_that_the_wrapped_model_had_not(model):
             router.to_nodes(np.full((2, 10), leaf))
 
 
+def test_a_booster_that_saw_one_class():
+    model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=2).fit(X, np.zeros(442, int))
+    with pytest.raises(errors.UnsupportedModelError, match="one class only"):
+        treespec.wrap(model)
+
+
 BAD_MODELS = [
     (RandomForestRegressor(), errors.ModelNotFittedError, "fitted"),
     (GradientBoostingRegressor(), errors.ModelNotFittedError, "fitted"),

@@ -100,6 +100,34 @@ def deep(header):
     header["fields"]["classes"] = [{"type": "O8", "labels": [1]}]
 
 
+FIELDS = [
+    ("sum_dtype", "floGt64"), ("sum_dtype", -1), ("task", "guessing"), ("link_scale", [[]]), ("link_scale", float("inf")), ("loss", None),
+    ("framework", float("nan")), ("ties_to_last", 2), ("classes", [{"type": "<f8", "labels": 3}]), ("classes", []),
+]  # fmt: skip
+RULE = [
+    ("dtype", "float16"), ("nan", 0), ("infinite", "x"), ("zero", []), ("absent", None), ("unknown_category", {}), ("categorical", [99]),
+    ("numbers_are_codes", 3), ("negative_fraction_is_zero", float("nan")), ("categories", [[99, [1.0]]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), FIELDS)
+def test_fields_of_no_meaning_are_refused(field, value):
+    with pytest.raises(FileFormatError):
+        Forest.from_bytes(forged(lambda header: header["fields"].update({field: value})))
+
+
+@pytest.mark.parametrize(("field", "value"), RULE)
+def test_an_input_rule_of_no_meaning_is_refused(field, value):
+    with pytest.raises(FileFormatError):
+        Forest.from_bytes(forged(lambda header: header["fields"]["inputs"].update({field: value})))
+
+
+@pytest.mark.parametrize("data", [None, 3, "TSPF", b""])
+def test_what_is_no_bytes_is_refused(data):
+    with pytest.raises(FileFormatError):
+        Forest.from_bytes(data)
+
+
 @pytest.mark.parametrize("change", [huge, negative, objects, cycle, unknown, no_rule, deep])
 def test_a_forged_header_is_refused(change):
     assert Forest.from_bytes(forged(lambda header: None)).equals(rich())

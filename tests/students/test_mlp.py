@@ -118,6 +118,54 @@ def test_damaged_files_are_refused(tmp_path):
         treespec.load_student(tmp_path / "none.tsp")
 
 
+FORGED = [
+    {"kind": {"a": 1}},
+    {"kind": "pickle"},
+    {"report": [1]},
+    {"outcome": 3},
+    {"outcome": {"link": "[]"}},
+    {"outcome": {"task": "guessing"}},
+    {"outcome": {"n_outputs": float("inf")}},
+    {"outcome": {"n_outputs": 0}},
+    {"outcome": {"link_scale": float("nan")}},
+    {"outcome": {"absent": "x"}},
+    {"outcome": {"feature_names": ["a"]}},
+    {"outcome": {"task": "binary", "classes": []}},
+    {"outcome": {"task": "binary", "classes": [{"type": "text", "labels": "x"}]}},
+]
+
+
+@pytest.mark.parametrize("change", FORGED)
+def test_forged_metadata_is_refused(change):
+    """Right checksums, as a hostile writer would make them."""
+    import json
+    import struct
+    import zlib
+
+    data = student(np.random.default_rng(0), hidden=(5,))[0].to_bytes()
+    head = struct.Struct("<4sIIII")
+    _, version, n_text, n_payload, _ = head.unpack_from(data)
+    metadata, payload = json.loads(data[head.size : head.size + n_text]), data[head.size + n_text :]
+
+    def forged(metadata):
+        text = json.dumps(metadata).encode()
+        return head.pack(b"TSPS", version, len(text), n_payload, zlib.crc32(payload, zlib.crc32(text))) + text + payload
+
+    assert isinstance(loads(forged(metadata)), MLPStudent)
+    own = change.get("outcome")
+    changed = metadata | change | ({"outcome": metadata["outcome"] | own} if isinstance(own, dict) else {})
+    with pytest.raises(FileFormatError):
+        loads(forged(changed))
+
+
+def test_what_is_no_path_is_refused(tmp_path):
+    import treespec
+
+    for path, message in [(None, "no path"), (5, "no path"), ("a\0b", "no path|No such"), (tmp_path, "directory"), ("/dev/zero", "device")]:
+        with pytest.raises(FileFormatError, match=message):
+            treespec.load_student(path)
+
+
 def test_a_forged_payload_is_refused():
     """Right checksums, wrong sizes: as a hostile writer would make it."""
     import struct
