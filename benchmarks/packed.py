@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 
 import lightgbm
@@ -28,7 +27,6 @@ from treespec.students.packed import PackedStudent
 DATASETS = sorted(set(TARGET) - {"wine_quality_red"})
 COLUMNS = (
     "set", "nodes", "lossless KB", "bytes/node", "equal", "6-bit KB", "score", "6-bit less", ".ubj KB", "LightGBM text KB", "Treelite KB",
-    "pack s", "us/row",
 )  # fmt: skip
 
 
@@ -50,22 +48,17 @@ def row(data: Dataset, seed: int, threads: int) -> list[object]:
     X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=seed)
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=6, base_score=0.0, random_state=seed, n_jobs=threads).fit(X, y)
     forest = treespec.wrap(model).forest
-    start = time.perf_counter()
     exact = PackedStudent.of(forest)
-    seconds = time.perf_counter() - start
     rounded = PackedStudent.of(forest, leaf_bits=6)
     native = model.predict(X_test)
     equal = np.array_equal(exact.predict(X_test).astype(np.float32), native)
-    start = time.perf_counter()
-    exact.predict(X_test)
-    per_row = (time.perf_counter() - start) / len(X_test) * 1e6
     lgb = lightgbm.train({"num_leaves": 31, "verbose": -1, "num_threads": threads}, lightgbm.Dataset(X, y), 100)
     return [
         data.name, forest.n_nodes, f"{exact.n_bytes / 1000:.1f}", f"{exact.n_bytes / forest.n_nodes:.2f}", "yes" if equal else "NO",
         f"{rounded.n_bytes / 1000:.1f}", f"{score(data, y_test, native):.4f}",
         f"{score(data, y_test, native) - score(data, y_test, rounded.predict(X_test)):.4f}",
         f"{file_size(model.save_model) / 1000:.0f}", f"{len(lgb.model_to_string().encode()) / 1000:.0f}",
-        f"{len(treelite.frontend.from_xgboost(model.get_booster()).serialize_bytes()) / 1000:.0f}", f"{seconds:.2f}", f"{per_row:.1f}",
+        f"{len(treelite.frontend.from_xgboost(model.get_booster()).serialize_bytes()) / 1000:.0f}",
     ]  # fmt: skip
 
 
