@@ -9,10 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.hooks import RowData
+from treespec.ir import Forest
 
 Objective = Literal["accuracy", "fidelity"]
 
 VALIDATION_SHARE = 0.25
+
+_NOT_MEANS = frozenset({"quantile", "absolute", "mape", "huber", "pseudo-huber", "fair", "squared-log"})
+"""Losses of regression models that predict something else than the mean of the labels."""
+
+
+def can_use_labels(forest: Forest) -> bool:
+    """Tell whether a student may learn from the labels: whether they are, on average, what the model predicts.
+
+    For a quantile, a median, a robust location or a rank they are not, and only the teacher tells what is wanted.
+    """
+    return forest.task != "ranking" and forest.loss not in _NOT_MEANS
 
 
 @dataclass(frozen=True, eq=False)

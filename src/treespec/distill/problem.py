@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.distill.data import DistillData
+from treespec.distill.data import DistillData, can_use_labels
 from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.ir import Forest
 from treespec.ir import link as links
@@ -129,7 +129,7 @@ def _positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
 def _values(forest: Forest, data: DistillData) -> Problem:
     """Regression: squared loss on the margin, or Poisson loss where the link is the exponential."""
-    y = None if forest.task == "ranking" or data.rows.y is None else np.asarray(data.rows.y, float).reshape(data.n_rows, -1)
+    y = None if data.rows.y is None or not can_use_labels(forest) else np.asarray(data.rows.y, float).reshape(data.n_rows, -1)
     if y is not None and y.shape[1] != forest.n_outputs:
         # a raw booster with several quantiles or the like has more outputs than labels
         y = np.repeat(y, forest.n_outputs, axis=1) if y.shape[1] == 1 else None

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from treespec.distill.budget import parse_budget
-from treespec.distill.data import DistillData, Objective, split_rows
+from treespec.distill.data import DistillData, Objective, can_use_labels, split_rows
 from treespec.distill.probe import draw_rows
 from treespec.distill.report import Holdout, Report, make_report
 from treespec.errors import DataNeededError, PluginError, TreespecError
@@ -99,7 +99,7 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
     Raises
     ------
     TreespecError
-        If the objective is unknown, or needs labels that are not there.
+        If the objective is unknown, or needs labels that are not there or that a student cannot learn from.
     """
     if objective not in ("auto", "accuracy", "fidelity"):
         raise TreespecError.expected(
@@ -109,9 +109,12 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
         raise TreespecError.expected(
             f"random_state to be an int of 0 to {_LARGEST_SEED}", repr(random_state), "the same number gives the same bytes"
         )
-    has_labels = rows is not None and rows.y is not None and teacher.forest.task != "ranking"
+    has_labels = rows is not None and rows.y is not None and can_use_labels(teacher.forest)
     if objective == "accuracy" and not has_labels:
-        raise DataNeededError.expected("labels for objective='accuracy'", "none", "pass y, or ask for objective='fidelity'")
+        came = "none" if rows is None or rows.y is None else f"a model for {teacher.forest.task} with loss {teacher.forest.loss!r}"
+        raise DataNeededError.expected(
+            "labels whose mean the model predicts, for objective='accuracy'", came, "pass y, or ask for objective='fidelity'"
+        )
     seed = int(random_state)
     chosen = cast("Objective", ("accuracy" if has_labels else "fidelity") if objective == "auto" else objective)
     drawn = rows is None
