@@ -84,7 +84,8 @@ class Native(Protocol):
     """The framework's own way to route and predict, for speed and for the self-check; all ids and values exactly as it gives them.
 
     A framework that does not tell the leaves (scikit-learn's histogram boosting) lacks the method ``leaf_id``;
-    one that is slower at it than Treelite has a class attribute ``routes_rows = False``.
+    one that is slower at it than Treelite has a class attribute ``routes_rows = False``. One whose classifiers have a ``predict_proba``
+    beside margins may have a method of that name, which returns their probabilities, or None for other models.
     """
 
     def leaf_id(self, X: Any) -> NDArray[Any]:

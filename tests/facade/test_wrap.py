@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
 import treespec
@@ -137,6 +137,27 @@ def test_a_booster_that_saw_one_class():
     model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=2).fit(X, np.zeros(442, int))
     with pytest.raises(errors.UnsupportedModelError, match="one class only"):
         treespec.wrap(model)
+
+
+class Bold(GradientBoostingClassifier):
+    """Gives other probabilities than its margins mean."""
+
+    def predict_proba(self, X):
+        return np.sqrt(super().predict_proba(X))
+
+
+def test_probabilities_that_margins_do_not_mean():
+    model = Bold(n_estimators=2).fit(X, y > 140)
+    with pytest.raises(errors.SelfCheckError, match="equal probabilities"):
+        treespec.wrap(model)
+
+
+def test_probabilities_of_boosters_that_a_subclass_changes():
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    for base, options in ((xgboost.XGBClassifier, {}), (lightgbm.LGBMClassifier, {"verbose": -1})):
+        changed = type("Changed", (base,), {"predict_proba": lambda self, X, base=base, **k: np.sqrt(base.predict_proba(self, X, **k))})
+        with pytest.raises(errors.SelfCheckError, match="equal probabilities"):
+            treespec.wrap(changed(n_estimators=2, **options).fit(X, (y > 140).astype(int)))
 
 
 BAD_MODELS = [

@@ -48,6 +48,14 @@ class LightgbmNative:
             warnings.simplefilter("ignore", UserWarning)
             return np.asarray(self._model.predict(self._rows(X)))
 
+    def predict_proba(self, X: Any) -> NDArray[Any] | None:
+        """Return ``predict_proba`` of a classifier, else None."""
+        if not hasattr(self._model, "predict_proba"):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return np.asarray(self._model.predict_proba(self._rows(X)))
+
     def _rows(self, X: Any) -> Any:
         """Return the rows in a form that LightGBM takes as they are (else encoded)."""
         from scipy.sparse import csr_matrix

@@ -33,6 +33,10 @@ class HistNative:
         """Return ``predict``."""
         return np.asarray(self._model.predict(self._rows(X)))
 
+    def predict_proba(self, X: Any) -> NDArray[Any] | None:
+        """Return ``predict_proba`` of a classifier, else None."""
+        return np.asarray(self._model.predict_proba(self._rows(X))) if hasattr(self._model, "predict_proba") else None
+
     def _rows(self, X: Any) -> Any:
         """Return a frame's columns in the order of training, on which scikit-learn insists."""
         if self._names is None or not hasattr(type(X), "columns"):
@@ -75,6 +79,9 @@ class BoostingNative(HistNative):
 
 class ForestNative(BoostingNative):
     """Routing and prediction by a single tree or a bagged forest."""
+
+    def predict_proba(self, X: Any) -> None:
+        """Return None: probabilities are the margins."""
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return ``predict_proba`` (of all targets side by side) of a classifier, ``predict`` of a regressor."""

@@ -69,6 +69,10 @@ class XgboostNative:
             return np.asarray(self._model.predict(rows))
         return np.asarray(self._booster.inplace_predict(rows, iteration_range=self._range, missing=missing, validate_features=False))
 
+    def predict_proba(self, X: Any) -> NDArray[Any] | None:
+        """Return ``predict_proba`` of a classifier, else None."""
+        return np.asarray(self._model.predict_proba(self._rows(X)[0])) if hasattr(self._model, "predict_proba") else None
+
     def _rows(self, X: Any) -> tuple[Any, float]:
         """Return the rows in a form that XGBoost takes as they are (else encoded), and what means missing in them."""
         from scipy.sparse import csr_matrix

@@ -68,6 +68,7 @@ def self_check(forest: Forest, native: Native | None, X: Any = None) -> SelfChec
     margin = forest.margin_of(leaf)
     difference, tolerance = _check_margins(forest, native, rows, margin)
     _check_predictions(forest, native, rows, margin)
+    _check_probabilities(forest, native, rows, margin)
     return SelfCheck(n_rows(rows), source, difference, tolerance)
 
 
@@ -112,6 +113,18 @@ def _check_predictions(forest: Forest, native: Native, rows: Any, margin: NDArra
     if not same.all():
         i = int(np.argwhere(~same)[0, 0])
         raise _failed(forest, "equal predictions", f"{ours[i]!r} where the framework gives {theirs[i]!r} (row {i})")
+
+
+def _check_probabilities(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> None:
+    """Compare probabilities, which a subclass may change though margins and labels are the same."""
+    if forest.classes is None or forest.link in ("hinge", "identity") or not hasattr(native, "predict_proba"):
+        return
+    theirs = native.predict_proba(rows)
+    if theirs is None:
+        return
+    ours = np.asarray(links.predict_proba(forest, margin))
+    if ours.shape != np.shape(theirs) or not np.allclose(ours, theirs, rtol=1e-5, atol=_ULPS):
+        raise _failed(forest, "equal probabilities", "others from the framework's predict_proba")
 
 
 def _failed(forest: Forest, expected: str, came: str) -> Exception:
