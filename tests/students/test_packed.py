@@ -34,7 +34,7 @@ def same(student, forest, X):
     np.testing.assert_array_equal(student.margin(X), forest.margin(X))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(case=strategies.cases(max_outputs=3), rule=st.sampled_from(RULES), sum_dtype=st.sampled_from(["float32", "float64"]))
 def test_any_forest_keeps_its_margins(case, rule, sum_dtype):
     rng = case.rng
