@@ -224,6 +224,17 @@ def test_a_student_of_xgboost_takes_absent_entries_as_missing():
     assert np.corrcoef(student.predict(dense), y)[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("compressor", ["mlp", "boosted"])
+@pytest.mark.parametrize("data", [True, False])
+def test_raw_scores_that_pass_for_probabilities(compressor, data):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = load_breast_cancer(return_X_y=True)
+    model = xgboost.XGBClassifier(n_estimators=10, max_depth=3, objective="binary:logitraw").fit(X, y)
+    w = treespec.wrap(model, X, y) if data else treespec.wrap(model, X)
+    student = w.distill("2KB", compressor=compressor)
+    assert (student.predict(X) == model.predict(X)).mean() > 0.9
+
+
 def test_several_targets():
     X, y = DIABETES
     Y = np.column_stack([y, -2 * y + 5])

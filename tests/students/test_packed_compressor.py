@@ -70,6 +70,19 @@ def test_forests_of_classes_round_to_a_shared_grid():
     assert np.abs(student.predict_proba(X) - w.predict_proba(X)).max() < 0.02
 
 
+def test_classes_of_several_targets():
+    X, y = load_iris(return_X_y=True)
+    labels = np.column_stack([y, y > 1])
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, labels)
+    student = treespec.wrap(model, X, labels).distill("10KB", compressor="packed")
+    np.testing.assert_array_equal(student.predict(X), model.predict(X))
+    for ours, theirs in zip(student.predict_proba(X), model.predict_proba(X), strict=True):
+        np.testing.assert_allclose(ours, theirs)
+    assert student.report.fidelity == 1
+    accuracy = next(s.value for s in student.report.scores if s.metric == "accuracy")
+    assert 0.9 < accuracy <= 1
+
+
 @settings(deadline=None, max_examples=60)
 @given(forest=strategies.forests(max_outputs=3), share=st.floats(0.05, 1.3))
 def test_any_forest_any_budget(forest, share):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,19 @@ def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight
         wanted if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1] else one_hot(outcome, wanted, p.shape[1])
     )
     brier = float(np.average(((p - target) ** 2).sum(axis=1) / 2, weights=weight))
-    several = outcome.link == "sigmoid-each"
-    hit = ((p > 0.5) == (target > 0.5)).mean(axis=1) if several else p.argmax(axis=1) == target.argmax(axis=1)
+    if outcome.link == "sigmoid-each":
+        hit = ((p > 0.5) == (target > 0.5)).mean(axis=1)
+    else:
+        hit = np.mean([p[:, own].argmax(axis=1) == target[:, own].argmax(axis=1) for own in _columns_of_targets(outcome, p)], axis=0)
     return Verdict(brier, float(np.average(hit, weights=weight)), "accuracy")
+
+
+def _columns_of_targets(outcome: links.Outcome, p: Array) -> list[slice]:
+    """Return the columns of probabilities of each target."""
+    if outcome.classes is None or len(outcome.classes) == 1:
+        return [slice(0, p.shape[1])]
+    edges = np.cumsum([0, *(len(c) for c in outcome.classes)]).tolist()
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def probabilities(outcome: links.Outcome, margin: Array) -> Array:
@@ -86,6 +97,8 @@ def probabilities(outcome: links.Outcome, margin: Array) -> Array:
 
 def one_hot(outcome: links.Outcome, y: NDArray[Any], k: int) -> Array:
     """Return labels as (m, k) columns of 0 and 1 (raw boosters: class numbers, or probabilities of the second class)."""
+    if outcome.classes is not None and len(outcome.classes) > 1 and outcome.link != "sigmoid-each":
+        return np.hstack([(np.asarray(y)[:, [j]] == c[None, :]).astype(float) for j, c in enumerate(outcome.classes)])
     if outcome.classes is not None and len(outcome.classes) > 1:
         return np.column_stack([(np.asarray(y)[:, j] == c[1]).astype(float) for j, c in enumerate(outcome.classes)])
     if outcome.classes is not None:

@@ -89,7 +89,7 @@ def _classes(forest: Forest, data: DistillData) -> Problem:
     elif forest.link == "identity":
         p = _softmax(data.margin) if forest.n_outputs > 1 else _sigmoid(data.margin)
     else:
-        p = links.apply_link(forest, data.margin)
+        p = np.clip(links.apply_link(forest, data.margin), 0, 1)  # a booster's raw scores may pass for probabilities
     two = forest.n_outputs == 1 or (forest.link == "probability" and forest.n_outputs == 2)
     each = forest.link == "sigmoid-each"
     if two and forest.n_outputs > 1:

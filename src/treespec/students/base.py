@@ -79,9 +79,9 @@ class Student(ABC):
         """
         return links.predict(self.outcome, self._margin(X))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return (n, n_classes) class probabilities."""
-        return np.asarray(links.predict_proba(self.outcome, self._margin(X)))
+    def predict_proba(self, X: Any) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        """Return (n, n_classes) class probabilities, or a list of them for several targets."""
+        return links.predict_proba(self.outcome, self._margin(X))
 
     def to_bytes(self) -> bytes:
         """Return the student as the bytes of a file: metadata and `payload`; no pickle."""

@@ -97,9 +97,9 @@ class PackedStudent(Student):
         """Return what the teacher's ``predict`` would, the link in the precision of the teacher."""
         return links.predict(self._meaning, self._margin(X))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return (n, n_classes) class probabilities, the link in the precision of the teacher."""
-        return np.asarray(links.predict_proba(self._meaning, self._margin(X)))
+    def predict_proba(self, X: Any) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        """Return (n, n_classes) class probabilities, or a list of them for several targets, the link in the precision of the teacher."""
+        return links.predict_proba(self._meaning, self._margin(X))
 
     @property
     def _meaning(self) -> Forest | Outcome:
