@@ -5,6 +5,9 @@ Ensembles". Targets are the first P eigenvectors psi of the forest kernel (a boo
 smoother; other boosters: the kernel of their trees); the loss is the spectrum-weighted squared error plus gamma times the off-diagonal
 Gram penalty; the prediction is ``c . g(x)``, ``c = Lambda Psi.T y``. The output layer and c are both linear, so they fold into one layer,
 and P costs no bytes.
+
+The spectrum and c are those of all rows, validation rows included; only the net is fitted on the others while candidates are compared. The
+validation loss of ``scate`` is therefore a little optimistic beside that of other compressors.
 """
 
 from __future__ import annotations
