@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 
 .PHONY: help install demo test test-slow check format docs bench clean
 
@@ -39,7 +40,11 @@ format: $(STAMP)  ## format the sources
 docs: $(STAMP)  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(STAMP)  ## run the benchmarks and print their tables (long)
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $(BENCH_STAMP)
+
+bench: $(BENCH_STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/distill.py
 	$(BIN)/python benchmarks/smoother.py
 	$(BIN)/python benchmarks/kpp.py
