@@ -6,6 +6,7 @@ features use the same hooks. Names are the contract.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,33 @@ ENTRY_POINT_GROUP = "treespec"
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of the work done (0 to 1)."""
+
+
+# ---- what adapters ask
+
+
+def is_a(model: object, module: str, *class_names: str) -> bool:
+    """Tell whether ``model`` is an instance of one of a module's classes, subclasses included, without importing the module.
+
+    Who holds a model has imported its framework.
+
+    Parameters
+    ----------
+    model : object
+    module : str
+        Where the classes are found as attributes (``"sklearn.ensemble"``); false if it was never imported.
+    *class_names : str
+        Names that this version of the module lacks are passed over.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> is_a(Fraction(1, 2), "fractions", "Fraction"), is_a(0.5, "fractions", "Fraction")
+    (True, False)
+    """
+    loaded = sys.modules.get(module)
+    found = (getattr(loaded, name, None) for name in class_names) if loaded is not None else ()
+    return isinstance(model, tuple(cls for cls in found if isinstance(cls, type)))
 
 
 # ---- what schemes are given
@@ -244,11 +272,12 @@ class HookSpecs:
     """Every hook of treespec."""
 
     @hookspec(firstresult=True)
-    def treespec_adapt(self, model: object) -> Forest | None:
+    def treespec_adapt(self, model: object, X: Any) -> Forest | None:
         """Turn ``model`` into a `Forest`, or return None to pass; the first result wins.
 
-        Look only at the type before you decide (do not import a framework to find out), copy every array, and refuse with
-        `UnsupportedModelError` what cannot be represented exactly.
+        Look only at the type before you decide (`is_a`; do not import a framework to find out), copy every array, and refuse with
+        `UnsupportedModelError` what cannot be represented exactly. ``X`` are the rows that the user passed along, or None, for what a
+        model does not store (names of categories); an implementation that needs none leaves the argument out.
         """
 
     @hookspec(firstresult=True)

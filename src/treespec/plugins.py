@@ -117,15 +117,21 @@ class Plugins:
 
     # ---- models
 
-    def adapt(self, model: object) -> Forest:
+    def adapt(self, model: object, X: Any = None) -> Forest:
         """Return the forest of ``model`` from the first adapter that takes it.
+
+        Parameters
+        ----------
+        model : object
+        X : array-like or frame, optional
+            Rows of training, for adapters of models that do not store everything about their inputs.
 
         Raises
         ------
         UnsupportedModelError
             If no adapter takes it, or one refuses it.
         """
-        forest = self._manager.hook.treespec_adapt(model=model)
+        forest = self._manager.hook.treespec_adapt(model=model, X=X)
         if forest is None:
             raise _unsupported(model, self)
         if not isinstance(forest, Forest):

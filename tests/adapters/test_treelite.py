@@ -15,11 +15,11 @@ from probe import nasty_rows
 from strategies import forests, grow
 from treespec.adapters import sklearn_trees
 from treespec.adapters import treelite as adapter
-from treespec.adapters._match import is_a
 from treespec.adapters._reach import reachable
 from treespec.adapters._treelite import TreeliteRouter, structure_of, to_treelite
 from treespec.adapters._treelite_bytes import round_down
 from treespec.errors import UnsupportedModelError
+from treespec.hooks import is_a
 from treespec.ir import Forest, InputRule, traverse
 
 X, y = load_diabetes(return_X_y=True)

@@ -12,8 +12,8 @@ from treespec.kpp import learners, weights
 from treespec.plugins import Plugins
 
 
-def adapt(model):
-    return Plugins(("treespec.adapters.sklearn_trees", "treespec.adapters.sklearn_boosting"), use_entry_points=False).adapt(model)
+def adapt(model, X=None):
+    return Plugins(("treespec.adapters.sklearn_trees", "treespec.adapters.sklearn_boosting"), use_entry_points=False).adapt(model, X)
 
 
 def schemes(module, hook):

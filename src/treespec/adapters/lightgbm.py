@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters import lightgbm_text
-from treespec.adapters._match import is_a
 from treespec.adapters._reach import reachable
 from treespec.adapters.lightgbm_native import LightgbmNative
 from treespec.adapters.lightgbm_text import MISSING_NAN, MISSING_NONE, MISSING_ZERO, LightgbmText, LightgbmTree
 from treespec.errors import FileFormatError, ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters._match import is_a
 from treespec.errors import SelfCheckError
+from treespec.hooks import is_a
 from treespec.ir import Forest
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters._match import is_a
 from treespec.adapters.sklearn_native import BoostingNative
 from treespec.adapters.sklearn_trees import estimators_of, feature_names, splits_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters._match import is_a
 from treespec.adapters.sklearn_boosting import meaning_of
 from treespec.adapters.sklearn_native import HistNative
 from treespec.adapters.sklearn_trees import feature_names
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.inputs import Category
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters._match import is_a
 from treespec.adapters.sklearn_native import ForestNative
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 

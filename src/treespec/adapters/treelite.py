@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from treespec.adapters._match import is_a
 from treespec.adapters._treelite import TreeliteStructure, structure_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters import xgboost_document
-from treespec.adapters._match import is_a
 from treespec.adapters._treelite import TreeliteStructure, structure_of
 from treespec.adapters.xgboost_document import XgboostDocument
 from treespec.adapters.xgboost_native import XgboostNative
 from treespec.adapters.xgboost_objective import Objective, base_margin, objective_of
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters._match import is_a
+from treespec.hooks import is_a
 from treespec.ir import Forest
 
 _LARGEST = float(np.finfo(np.float32).max)

@@ -43,7 +43,7 @@ class Base:
         """Return the forest of the fitted ensemble, and these rows routed; ``RowData.model`` is the ensemble itself."""
         if self.refit is not None:
             return self.refit(X, y, sample_weight)
-        forest = manager().adapt(self.model)
+        forest = manager().adapt(self.model, X)
         return forest, routed(forest, X, y, sample_weight, self.model)
 
 

@@ -72,7 +72,7 @@ def wrap(model: object, X: Any = None, y: Any = None, *, sample_weight: Any = No
     Forest(scikit-learn GradientBoostingClassifier: 15 trees, ... nodes, 4 features, 3 outputs, multiclass)
     """
     plugins = manager()
-    forest = plugins.adapt(model)
+    forest = plugins.adapt(model, X)
     native = plugins.native(model, forest)
     if X is None and (y is not None or sample_weight is not None):
         raise DataNeededError.expected("X together with y or sample_weight", "no X", "pass wrap(model, X, y)")

@@ -23,7 +23,7 @@ class Refit(Protocol):
         ...
 
 
-def refitter(model: Any, adapt: Callable[[object], Forest]) -> Refit | None:
+def refitter(model: Any, adapt: Callable[[object, Any], Forest]) -> Refit | None:
     """Return how to fit ``model`` again with the parameters that it has, or None where that is not possible.
 
     Parameters
@@ -32,7 +32,7 @@ def refitter(model: Any, adapt: Callable[[object], Forest]) -> Refit | None:
         Only scikit-learn estimators, and the wrappers that XGBoost and LightGBM have for it, can be refitted: a raw booster does not know
         how it was trained, a file even less.
     adapt : callable
-        Returns the forest of a fitted model (``Plugins.adapt``).
+        Returns the forest of a fitted model, given rows of its training (``Plugins.adapt``).
 
     Notes
     -----
@@ -48,7 +48,7 @@ def refitter(model: Any, adapt: Callable[[object], Forest]) -> Refit | None:
             rounds = getattr(model, "best_iteration", None)
             fresh.set_params(early_stopping_rounds=None, **({} if rounds is None else {"n_estimators": rounds + 1}))
         fresh.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
-        forest = adapt(fresh)
+        forest = adapt(fresh, X)
         return forest, routed(forest, X, y, sample_weight, fresh)
 
     return refit
