@@ -189,7 +189,11 @@ class SmootherScheme(Protocol):
 
 
 class Learner(Protocol):
-    """Fits a linear model on the features that an operator maps to."""
+    """Fits a linear model on the features that an operator maps to.
+
+    Options it may name: ``sample_weight``; ``n_classes`` (labels are then class numbers); ``offset`` (n, k), added to the scores before
+    the loss: a learner that has it can be anchored.
+    """
 
     def __call__(
         self, features: LinearOperator, y: NDArray[Any], *, alpha: float, **options: Any

@@ -5,8 +5,8 @@ import pytest
 
 from kpp.problems import learner, problem, rows_of, weight
 from treespec.errors import DataNeededError
-from treespec.kpp.alpha import folds
 from treespec.kpp.fit import fit
+from treespec.kpp.folds import folds
 from treespec.kpp.honest import cross_fit, honest
 from treespec.kpp.penalty_path import RIDGE_GRID, Path
 from treespec.kpp.refit import refitter

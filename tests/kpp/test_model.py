@@ -174,8 +174,9 @@ def test_several_ensembles_share_one_gram():
     np.testing.assert_allclose(k.features.column_square(u), phi.power(2).T @ u, atol=1e-12)
     a = k.attribute(p.X, centred=True)
     np.testing.assert_allclose(a.base + a.values.sum(axis=1), k.decision_function(p.X), rtol=1e-10)
-    with pytest.raises(UnsupportedModelError, match="one ensemble"):
-        k.to_forest()
+    forest = k.to_forest()
+    assert forest.n_trees == p.forest.n_trees + other.n_trees
+    np.testing.assert_allclose(forest.margin(p.X), k.decision_function(p.X), rtol=1e-10)
     with pytest.raises(DataMismatchError, match="same rows"):
         fit([pairs[0], (other, rows_of(other, p.X[:9], p.y[:9]))], **call)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import strategies
 from kpp.problems import learner, problem, rows_of, weight
 from kpp.test_model import fitted
-from treespec.errors import DataMismatchError, DataNeededError, UnsupportedModelError
+from treespec.errors import DataMismatchError, DataNeededError
 from treespec.ir import InputRule
 from treespec.kpp.fit import fit
 from treespec.kpp.raw_robustness import ball, reachable
@@ -125,6 +125,28 @@ def test_no_row_of_the_ball_leaves_the_enclosure(case, radius, dtype):
         assert cert.movement.max() < 1e-9
 
 
+@given(st.integers(0, 10_000), st.sampled_from([0.25, 0.5, 1.3]), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_no_row_of_the_ball_leaves_the_enclosure_of_several_ensembles(seed, radius, raw):
+    """Two ensembles that round their rows differently, and raw features beside them."""
+    rng = np.random.default_rng(seed)
+    forests = [strategies.grow(rng, n_features=2, split=1.0, max_depth=2, inputs=InputRule(dtype=d)) for d in ("float32", "float64")]
+    X = strategies.rows(rng, forests[0], 12) + rng.normal(size=(12, 2)) * 1e-8
+    X[:, 1] *= rng.choice([0.0, 1.0])  # a constant column has no scale
+    y = rng.normal(size=12)
+    k = fit([(f, rows_of(f, X, y)) for f in forests], weights=weight("uniform"), learner=learner("ridge"), alpha=1e-3, raw=raw)
+    cert = k.raw_certificate(X, radius)
+    assert len(cert.margin) == len(cert.margin_movement) == 2
+    for _ in range(30):
+        near = X + rng.choice([-1.0, 1.0, 0.0, rng.uniform(-1, 1)], size=X.shape) * radius
+        value = k.decision_function(near)
+        assert (cert.score_low <= value).all() and (value <= cert.score_high).all()
+        for j, f in enumerate(forests):
+            assert (cert.margin_low[j] <= f.margin(near)).all() and (f.margin(near) <= cert.margin_high[j]).all()
+    assert (cert.n_leaves >= sum(f.n_trees for f in forests)).all()
+    assert k.raw_certificate(X, 0.0).movement.max() < 1e-9
+
+
 def test_the_enclosure_is_exact_for_one_tree():
     """On a single stump the least and largest leaf values are attained."""
     rng = np.random.default_rng(1)
@@ -180,11 +202,8 @@ def test_a_class_that_is_kept_is_kept():
     assert (kb.predict(near) == kb.predict(b.X))[cert.keeps_class].all()
 
 
-def test_bad_radii_and_blocks_are_refused():
+def test_bad_radii_are_refused():
     p, k = problem("diabetes"), fitted("diabetes")
     for radius in (-1.0, np.nan, np.inf):
         with pytest.raises(DataMismatchError, match="finite radii"):
             k.raw_certificate(p.X, radius)
-    two = fit([(p.forest, p.data)] * 2, weights=weight("uniform"), learner=learner("ridge"), alpha=1.0)
-    with pytest.raises(UnsupportedModelError, match="one ensemble"):
-        two.raw_certificate(p.X, 0.1)

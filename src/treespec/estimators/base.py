@@ -35,6 +35,7 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     _kind: Kind
     regime: str
     stack: Any
+    anchor: Any = None
 
     def __init__(
         self,
@@ -81,6 +82,10 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise DataMismatchError.expected(f"a regime among {_REGIMES}", repr(self.regime), "see the page on KPP")
         if self.stack not in (True, False, "auto"):
             raise DataMismatchError.expected("stack True, False or 'auto'", repr(self.stack), "'auto' stacks where estimator is None")
+        if self.stack is True and self.anchor is not None:
+            raise DataMismatchError.expected(
+                "no anchor with stack=True", repr(self.anchor), "the mix weighs the ensembles already: use stack=False"
+            )
         if self.stack is True and self.regime != "fixed":
             raise DataMismatchError.expected(
                 "regime='fixed' with stack=True", repr(self.regime), "the stack is cross-fitted already: its report says what is held out"
@@ -95,7 +100,8 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         random = check_random_state(self.random_state)
         bases = bases_of(self.estimator, self._kind, random)
         seed = int(random.randint(2**31 - 1))
-        by_default = bool(self.stack == "auto") and self.estimator is None and self.regime == "fixed" and y.ndim == 1
+        plain = self.regime == "fixed" and self.anchor is None
+        by_default = bool(self.stack == "auto") and self.estimator is None and plain and y.ndim == 1
         self.stack_: Stack | None = None
         self.kpp_: Any  # KPP, or CrossFit
         if self.stack is True or by_default:
@@ -125,7 +131,8 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return cross_fit(refits, X, y, sample_weight=weight, n_folds=self._n_folds(), random_state=seed, settings=settings)
 
     def _settings(self, seed: int) -> dict[str, Any]:
-        return {"learner": self._learner(), "alpha": self.alpha, "raw": bool(self.raw), "random_state": seed}
+        options = {"raw": bool(self.raw), "anchor": self.anchor, "random_state": seed}
+        return {"learner": self._learner(), "alpha": self.alpha, **options}
 
     def _learner(self) -> Scheme:
         default = "logistic" if self._kind == "classes" else "ridge"

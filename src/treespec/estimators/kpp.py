@@ -110,6 +110,8 @@ class KPPClassifier(ClassifierMixin, BaseKPP):  # type: ignore[misc]
     learner : str
         "auto" is "logistic" (mean log-loss plus ``alpha / 2 |w|^2``, homogeneous as the bounds need); "ridge" fits -1 and +1, and has
         no probabilities.
+    anchor : {None, "base"}
+        "base": a correction on top of the ensembles' own log-odds, which are cross-fitted where the same rows grew the trees.
 
     Attributes
     ----------
@@ -128,6 +130,25 @@ class KPPClassifier(ClassifierMixin, BaseKPP):  # type: ignore[misc]
     """
 
     _kind = "classes"
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        weights: str = "auto",
+        alpha: float | str = "auto",
+        regime: str = "fixed",
+        cv: Any = 5,
+        stack: Any = "auto",
+        learner: str = "auto",
+        raw: bool = False,
+        anchor: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            estimator, weights=weights, alpha=alpha, regime=regime, cv=cv, stack=stack, learner=learner, raw=raw, random_state=random_state
+        )
+        self.anchor = anchor
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KPPClassifier:
         """Fit the ensembles and the linear model; see `KPPRegressor.fit`.

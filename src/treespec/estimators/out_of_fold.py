@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 
 from treespec.ir.table import take
-from treespec.kpp.alpha import folds
+from treespec.kpp.anchor import LEAST
 from treespec.kpp.blocks import Blocks, RawFeatures, RawScale
+from treespec.kpp.folds import folds
 from treespec.kpp.learners import learn
 from treespec.kpp.penalty_path import Path
 from treespec.kpp.representation import Representation
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 KPP_NAME, RAW_NAME, LINEAR_NAME = "KPP", "KPP + raw features", "raw linear"
-
-_LEAST = 1e-3  # added to the probabilities of the ensembles before their logarithm
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def native(model: Any, X: Any, targets: Targets) -> Array:
     if targets.kind == "values":
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
-    return np.asarray(np.log((p + _LEAST) / (1 + _LEAST * p.shape[1])))
+    return np.asarray(np.log((p + LEAST) / (1 + LEAST * p.shape[1])))
 
 
 def logs(score: Array, targets: Targets) -> Array:

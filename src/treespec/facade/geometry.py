@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from treespec.distill.report import fitted_on
 from treespec.errors import DataMismatchError, DataNeededError
 from treespec.hooks import RowData, Scheme
+from treespec.kpp.anchor import AnchorName
 from treespec.kpp.fit import fit
 from treespec.kpp.learners import default_learner
 from treespec.kpp.refit import refitter
@@ -34,6 +35,7 @@ def kpp(
     alpha: float | str = "auto",
     normalisation: Normalisation = "forest",
     raw: bool = False,
+    anchor: AnchorName | None = None,
     sample_weight: Any = None,
     random_state: int = 0,
     **options: Any,
@@ -57,6 +59,9 @@ def kpp(
     normalisation : {"forest", "tree"}
     raw : bool
         Whether scaled raw features are a further block.
+    anchor : {None, "base"}
+        "base", for classes: a correction on top of the log-odds of the ensembles themselves (their mean, where there are several), which
+        are cross-fitted on rows that grew the trees: five more fits of each. Every score then includes them.
     sample_weight : array-like of shape (n,), optional
     random_state : int
     **options
@@ -69,7 +74,7 @@ def kpp(
     Raises
     ------
     DataNeededError
-        If there are no labels, or a weight scheme needs more than it is given.
+        If there are no labels, a weight scheme needs more than it is given, or an anchor needs an ensemble that can be fitted again.
     """
     if not models:
         raise DataNeededError.expected("at least one wrapped model", "none", "pass treespec.kpp([w1, w2], X, y)")
@@ -91,6 +96,7 @@ def kpp(
         weight_data=seen,
         normalisation=normalisation,
         raw=raw,
+        anchor=anchor,
         regime=HONEST if honest else FIXED,
         refit=[refitter(r.model, plugins.adapt) for r in rows],
         random_state=random_state,

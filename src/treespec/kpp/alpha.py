@@ -7,7 +7,7 @@ the penalty is chosen on random trees that no label grew (``label-free``) and ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from treespec.adapters.sklearn_trees import treespec_adapt
 from treespec.errors import DataMismatchError, DataNeededError
 from treespec.ir.table import take
+from treespec.kpp.folds import FOLDS, FoldFit, fold_fits, folds
 from treespec.kpp.penalty_path import Path, error_of
 from treespec.kpp.refit import Refit, routed
 from treespec.kpp.targets import Targets
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Represent = Callable[[Sequence["Forest"], Sequence["RowData"], Sequence["RowData | None"]], "Representation"]
-
-FOLDS = 5
-"""Folds of the nested choice; 3 over-smooth where rows repeat."""
 
 NESTED_ROWS = 20_000
 """Above this many rows the ensemble is not refitted five times over; the label-free choice runs on a sample."""
@@ -57,6 +55,7 @@ def choose_alpha(
     leaky: bool,
     random_state: int,
     options: Mapping[str, Any],
+    grown: Sequence[FoldFit] | None = None,
 ) -> tuple[float, dict[str, Any]]:
     """Return the penalty, and how it was chosen.
 
@@ -80,6 +79,8 @@ def choose_alpha(
     random_state : int
     options : mapping
         Of the learner.
+    grown : sequence of FoldFit, optional
+        The ensembles of the nested folds, where they are there already; "auto" is then "nested" whatever the number of rows.
 
     Returns
     -------
@@ -104,10 +105,12 @@ def choose_alpha(
             "wrap the scikit-learn style estimator, or use alpha='label-free'",
         )
     if method == "auto":
-        method = "folds" if not leaky else "nested" if can and targets.n_rows <= NESTED_ROWS else "label-free"
+        nested = can and (grown is not None or targets.n_rows <= NESTED_ROWS)
+        method = "folds" if not leaky else "nested" if nested else "label-free"
     weight = rows[0].sample_weight
     if method == "nested":
-        curve = _nested(targets, learner, rows=rows, represent=represent, refit=refit or (), random_state=random_state, options=options)
+        fits = fold_fits(refit or (), rows[0], targets, random_state) if grown is None else grown
+        curve = _nested(targets, learner, rows[0], fits, represent=represent, options=options)
     elif method == "folds":
         curve = _folds(features, targets, learner, weight, random_state=random_state, options=options)
     else:
@@ -126,28 +129,16 @@ def choose_alpha(
 
 
 def _nested(
-    targets: Targets,
-    learner: Scheme,
-    *,
-    rows: Sequence[RowData],
-    represent: Represent,
-    refit: Sequence[Refit | None],
-    random_state: int,
-    options: Mapping[str, Any],
+    targets: Targets, learner: Scheme, data: RowData, fits: Iterable[FoldFit], *, represent: Represent, options: Mapping[str, Any]
 ) -> Array:
     """Return the mean error on rows that neither the trees nor the fit have seen, at each relative penalty."""
-    data = rows[0]
-    y = np.asarray(data.y)
     total: Any = 0.0
-    for train, test in folds(targets, random_state):
-        weight = None if data.sample_weight is None else data.sample_weight[train]
-        fitted = [r(take(data.X, train), y[train], weight) for r in refit if r is not None]
-        routed_rows = [d for _, d in fitted]
-        representation = represent([f for f, _ in fitted], routed_rows, routed_rows)
-        features = representation.features(routed_rows[0].X, [d.leaf_id for d in routed_rows])
-        held_out = representation.features(take(data.X, test))
-        path = Path.of(features, targets.take(train), learner, weight, options)
-        total = total + _errors(path, held_out, targets.take(test), data.sample_weight, test)
+    for fold in fits:
+        representation = represent(fold.forests, fold.rows, fold.rows)
+        features = representation.features(fold.rows[0].X, [d.leaf_id for d in fold.rows])
+        held_out = representation.features(take(data.X, fold.test))
+        path = Path.of(features, targets.take(fold.train), learner, fold.rows[0].sample_weight, options)
+        total = total + _errors(path, held_out, targets.take(fold.test), data.sample_weight, fold.test)
     return np.asarray(total) / targets.n_rows
 
 
@@ -199,28 +190,5 @@ def _numbers(encoded: NDArray[Any]) -> Array:
 
 def _errors(path: Path, held_out: Any, targets: Targets, weight: Array | None, rows: NDArray[np.integer[Any]]) -> Array:
     w = np.ones(targets.n_rows) if weight is None else weight[rows]
-    return np.array([float(w @ error_of(path.criterion, path.level, score, targets)) for score in path.scores(held_out)])
-
-
-def folds(targets: Targets, random_state: int, n_folds: int = FOLDS) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return shuffled (train, test) rows; each class of a single target in every fold where it has rows enough.
-
-    Raises
-    ------
-    DataNeededError
-        If there are fewer than two rows a fold, or a class would be missing from a fold's training rows.
-    """
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    n = targets.n_rows
-    if n < 2 * n_folds:
-        raise DataNeededError.expected(f"at least {2 * n_folds} rows to choose alpha on", f"{n}", "pass alpha as a number")
-    if targets.kind == "values" or len(targets.classes) > 1:
-        return list(KFold(n_folds, shuffle=True, random_state=random_state).split(np.zeros(n)))
-    code = targets.code[:, 0]
-    least = int(np.bincount(code)[np.unique(code)].min())
-    if least < n_folds:
-        raise DataNeededError.expected(
-            f"at least {n_folds} rows of each class to choose alpha on", f"{least} of one class", "pass alpha as a number"
-        )
-    return list(StratifiedKFold(n_folds, shuffle=True, random_state=random_state).split(np.zeros(n), code))
+    offset = 0.0 if targets.offset is None else targets.offset
+    return np.array([float(w @ error_of(path.criterion, path.level, score + offset, targets)) for score in path.scores(held_out)])

@@ -35,7 +35,8 @@ class Attribution:
     values : (n, p) or (n, p, n_outputs) array
         For ``by="node"``: (n, m), a CSR array unless centred, or a list of them, one for each output.
     base : float or (n_outputs,) array
-        Intercept and root coordinates; with ``centred`` also the mean of the parts over the training rows.
+        Intercept and root coordinates; with ``centred`` also the mean of the parts over the training rows. With an anchor (n,) or
+        (n, n_outputs): the ensemble's log-odds of each row are in it, and the values explain the correction alone.
     data : array-like or None
         The rows; None for the training rows.
     feature_names : tuple of str or None
@@ -68,8 +69,7 @@ class Attribution:
             raise MissingDependencyError(
                 "to_shap() needs the package 'shap', which is not installed.\n\nHint: pip install shap; .values and .base hold the numbers."
             ) from None
-        n = len(self.values)
-        base = np.full(n, self.base) if np.ndim(self.base) == 0 else np.tile(self.base, (n, 1))
+        base = np.broadcast_to(self.base, (len(self.values), *self.values.shape[2:])).copy()
         data = None if self.data is None else np.asarray(self.data)
         return shap.Explanation(values=self.values, base_values=base, data=data, feature_names=self.feature_names)
 

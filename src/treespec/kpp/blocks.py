@@ -77,8 +77,8 @@ class RawScale:
     def features(self, encoded: NDArray[Any]) -> RawFeatures:
         """Return rows (n, p), scaled."""
         X = np.where(np.isnan(encoded), self.mean, encoded)
-        over = np.divide(1.0, self.sd, out=np.zeros_like(self.sd), where=self.sd > 0)
-        return RawFeatures(np.clip((X - self.mean) * over, -_CLIP, _CLIP) / (_CLIP * np.sqrt(max(1, X.shape[1]))))
+        standard = np.divide(X - self.mean, self.sd, out=np.zeros(X.shape), where=self.sd > 0)
+        return RawFeatures(np.clip(standard, -_CLIP, _CLIP) / (_CLIP * np.sqrt(max(1, X.shape[1]))))
 
 
 class Blocks(Operator):

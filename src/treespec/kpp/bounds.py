@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError, UnsupportedModelError
+from treespec.kpp.anchor import refuse
 from treespec.kpp.losses import Logistic, Softmax
 from treespec.kpp.ridge import row_norm2
 
@@ -92,9 +93,10 @@ def bounds(model: KPP, delta: float = 0.05) -> Bounds:
     Raises
     ------
     UnsupportedModelError
-        For a logistic fit with an intercept, which lies outside the class that the bounds are about; for other losses; and for several
-        targets of classes.
+        For a logistic fit with an intercept or an anchor, which lies outside the class that the bounds are about; for other losses; and
+        for several targets of classes.
     """
+    refuse(model, "the bounds", "they are about linear scores alone: fit without anchor")
     if not 0 < delta < 1:
         raise DataMismatchError.expected("delta between 0 and 1", f"{delta}", "0.05 is usual")
     n, B = model.features.shape[0], model.norm

@@ -34,8 +34,9 @@ class Dashboard:
     capacity : Capacity
     stability : Stability
         The curve of Delta_K.
-    curve : Curve
-        Robust accuracy, or the bound on the robust squared error, against the radius.
+    curve : Curve or None
+        Robust accuracy, or the bound on the robust squared error, against the radius; None with an anchor, which the path metric does not
+        limit.
     """
 
     rows: tuple[Observable, ...]
@@ -43,7 +44,7 @@ class Dashboard:
     regime: str
     capacity: Capacity = field(repr=False)
     stability: Stability = field(repr=False)
-    curve: robustness.Curve = field(repr=False)
+    curve: robustness.Curve | None = field(repr=False)
 
     def __getitem__(self, name: str) -> float | None:
         """Return the value of an observable by name."""
@@ -113,13 +114,12 @@ def dashboard(model: KPP, X: Any = None, y: Any = None, *, delta: float = 0.05) 
     if held_out:
         targets, score = robustness.targets_of(model, X, y), model.scores(X)
     else:
-        targets, score = model.targets, np.asarray(model.features.matmat(model.coef)) + model.intercept
+        targets, score = model.targets, model.fitted_scores()
     read = Reader(model, held_out=held_out)
     size = capacity(model.features, model.alpha_)
-    first: Any = getattr(model.features, "parts", [model.features])[0]
     path_map = model.representation.maps[0]
-    stable = half_forests(path_map.forest, path_map.node_weight, path_map.forest.leaves[first.Z.leaf_index()])
-    curve = robustness.curve_of(model, score, targets)
+    stable = half_forests(path_map.forest, path_map.node_weight, model.representation.leaf_ids_of(model.features)[0])
+    curve = None if model.anchor is not None else robustness.curve_of(model, score, targets)
     n = model.features.shape[0]
     typical = 2 * Centred(model.features, np.zeros((n, 1))).trace() / n
     rows = [*read.fit(score, targets), *read.capacity(size), *read.stability(stable), *read.partition(partitions(model))]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treespec.errors import DataMismatchError, DataNeededError
 from treespec.kpp.alpha import choose_alpha
+from treespec.kpp.anchor import AnchorName, anchored
 from treespec.kpp.blocks import RawScale
 from treespec.kpp.learners import learn
 from treespec.kpp.model import KPP
@@ -31,6 +32,7 @@ def fit(
     weight_data: Sequence[RowData | None] | None = None,
     normalisation: Normalisation = "forest",
     raw: bool = False,
+    anchor: AnchorName | None = None,
     regime: Regime = FIXED,
     refit: Sequence[Refit | None] | None = None,
     random_state: int = 0,
@@ -52,9 +54,11 @@ def fit(
     normalisation : {"forest", "tree"}
     raw : bool
         Whether scaled raw features are a further block.
+    anchor : {None, "base"}
+        "base": the model is fitted on top of the ensembles' own log-odds (`treespec.kpp.anchor`).
     regime : Regime
     refit : sequence of Refit, optional
-        For alpha="auto": how to fit each ensemble again on some of the rows, None where it cannot be.
+        For alpha="auto" and for the anchor: how to fit each ensemble again on some of the rows, None where it cannot be.
     random_state : int
         Seed of the folds, and of the random trees where nothing can be refitted.
     options : mapping, optional
@@ -89,6 +93,12 @@ def fit(
     representation.common_features()
     features = representation.features(first.X, [data.leaf_id for data in rows])
     call = dict(options or {})
+    if "offset" in call:
+        raise DataMismatchError.expected("an anchor that is known for new rows too", "an offset of these rows", "use anchor='base'")
+    base = grown = None
+    if anchor is not None:
+        unseen = not regime.labels_used_twice
+        base, targets, grown = anchored(anchor, forests, rows, targets, learner, refit=refit, unseen=unseen, random_state=random_state)
     chosen: dict[str, Any] = {"method": "given"}
     if isinstance(alpha, str):
         alpha, chosen = choose_alpha(
@@ -103,6 +113,7 @@ def fit(
             leaky=regime.labels_used_twice,
             random_state=random_state,
             options=call,
+            grown=grown,
         )
     coef, intercept, info = learn(learner, features, targets, alpha=float(alpha), sample_weight=first.sample_weight, options=call)
     return KPP(
@@ -117,4 +128,5 @@ def fit(
         {**info, "alpha": chosen},
         regime,
         first.sample_weight,
+        base,
     )

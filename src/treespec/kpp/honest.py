@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.ir.table import take
-from treespec.kpp.alpha import folds
 from treespec.kpp.fit import fit
+from treespec.kpp.folds import folds
 from treespec.kpp.refit import Refit, routed
 from treespec.kpp.regimes import CROSS_FIT, FIXED, HONEST, Regime
 from treespec.kpp.targets import Targets

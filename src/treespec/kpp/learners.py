@@ -42,7 +42,7 @@ def learn(
     """Call a learner and check what it returns.
 
     Learners get values as (n,) or (n, k); classes as (n,) or (n, n_targets) class numbers with ``n_classes``. ``sample_weight`` is
-    passed where there is any.
+    passed where there is any, ``offset`` (n, k) where the model is anchored.
 
     Raises
     ------
@@ -54,6 +54,8 @@ def learn(
         extra["n_classes"] = [len(c) for c in targets.classes]
     if sample_weight is not None:
         extra["sample_weight"] = sample_weight
+    if targets.offset is not None:
+        extra["offset"] = targets.offset
     labels = targets.value if targets.kind == "values" else targets.code
     ready = features.prepared() if hasattr(features, "prepared") else features
     came = learner.function(ready, labels[:, 0] if labels.shape[1] == 1 else labels, alpha=alpha, **extra)

@@ -19,6 +19,7 @@ from treespec.kpp.regimes import FIXED, Regime
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
+    from treespec.kpp.anchor import Anchor
     from treespec.kpp.bounds import Bounds
     from treespec.kpp.dashboard import Dashboard
     from treespec.kpp.raw_robustness import RawCertificate
@@ -53,6 +54,8 @@ class KPP:
     targets : Targets
         The training labels.
     sample_weight : (n,) array or None
+    anchor : Anchor or None
+        The ensembles' own log-odds, if the model is a correction of them: they are part of every score.
     """
 
     representation: Representation
@@ -66,12 +69,14 @@ class KPP:
     info: dict[str, Any] = field(default_factory=dict, repr=False)
     regime: Regime = FIXED
     sample_weight: NDArray[np.float64] | None = field(default=None, repr=False)
+    anchor: Anchor | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         """Say what was fitted, and how."""
         forests = " + ".join(f.framework for f in self.representation.forests)
         raw = "" if self.representation.raw is None else " + raw features"
-        return f"KPP({self.learner} on {forests}{raw}, weights {self.weights!r}, alpha {self.alpha_:.4g}, regime {self.regime.name!r})"
+        on = "" if self.anchor is None else ", anchored at the ensemble"
+        return f"KPP({self.learner} on {forests}{raw}{on}, weights {self.weights!r}, alpha {self.alpha_:.4g}, regime {self.regime.name!r})"
 
     # ---- shapes
 
@@ -102,7 +107,14 @@ class KPP:
 
     def scores(self, X: Any) -> Array:
         """Return the (n, k) linear scores."""
-        return self.representation.score(X, self._leaf_values, self.coef) + self.intercept
+        ids = self.representation.leaf_ids(X)
+        score = self.representation.score(X, self._leaf_values, self.coef, ids) + self.intercept
+        return score if self.anchor is None else score + self.anchor.scores(ids)
+
+    def fitted_scores(self) -> Array:
+        """Return the (n, k) scores of the rows of the fit as the learner saw them: on top of cross-fitted log-odds with an anchor."""
+        score = np.asarray(self.features.matmat(self.coef)) + self.intercept
+        return score if self.targets.offset is None else score + self.targets.offset
 
     def decision_function(self, X: Any) -> Array:
         """Return the linear score, (n,) or (n, n_outputs): costs what routing the rows costs, and one gather a row and tree."""
@@ -171,7 +183,8 @@ class KPP:
         Returns
         -------
         Attribution
-            ``base + values.sum(axis=1)`` is the score. Not a Shapley value.
+            ``base + values.sum(axis=1)`` is the score. Not a Shapley value. With an anchor the parts are those of the correction, and
+            ``base`` holds the ensemble's log-odds, row by row.
 
         Notes
         -----
@@ -191,7 +204,10 @@ class KPP:
                 values = values - shift
                 base = base + shift.sum(axis=0)
             values = values[:, :, 0] if self.coef_.ndim == 1 else values
-        return attribution.Attribution(values, float(base[0]) if self.coef_.ndim == 1 else base, X, names, by, centred)
+        if self.anchor is not None:
+            base = base + self.anchor.scores(self.representation.leaf_ids_of(features))
+        squeezed: Any = base if self.coef_.ndim > 1 else base[:, 0] if base.ndim > 1 else float(base[0])
+        return attribution.Attribution(values, squeezed, X, names, by, centred)
 
     @cached_property
     def _mean_features(self) -> Array:
@@ -249,48 +265,24 @@ class KPP:
     def to_forest(self) -> Forest:
         """Return the model as a forest: the same splits, new leaf values, root coordinates and intercept folded in.
 
+        Several ensembles become one forest: their trees side by side.
+
         Raises
         ------
         UnsupportedModelError
-            If raw features are part of the model, or there are several ensembles.
+            If raw features are part of the model; if it is anchored at a forest, whose log-odds are no sum over trees; or if several
+            ensembles read their input so differently that no one forest routes as each does (`treespec.ir.join`).
 
         Notes
         -----
         Its margins are the scores, within rounding; predicting costs what the base model costs.
         """
-        if self.representation.n_blocks > 1:
-            raise UnsupportedModelError.expected(
-                "a KPP of one ensemble without raw features", f"{self.representation.n_blocks} blocks", "fit KPP on one ensemble"
-            )
-        base = self.representation.forests[0]
-        k = self.coef.shape[1]
-        value = np.where(base.is_leaf[:, None], self._leaf_values[0], np.nan)
-        link, task, classes = self._output()
-        return base.with_values(
-            value,
-            tree_output=np.full(base.n_trees, -1 if k > 1 else 0, np.int32),
-            base_score=self.intercept.copy(),
-            aggregation="sum",
-            link=link,
-            link_scale=1.0,
-            sum_dtype="float64",
-            task=task,
-            classes=classes,
-            ties_to_last=False,
-            loss="unknown",
-            framework=f"KPP on {base.framework}",
-        )
+        from treespec.kpp import production
+
+        return production.to_forest(self)
 
     def to_treelite(self) -> Any:
         """Return `to_forest` as a ``treelite.Model``: for compilers and servers that read Treelite."""
         from treespec.adapters._treelite import to_treelite
 
         return to_treelite(self.to_forest())
-
-    def _output(self) -> tuple[str, str, tuple[NDArray[Any], ...] | None]:
-        if self.targets.kind == "values":
-            return "identity", "regression" if self.coef_.ndim == 1 else "multi-output", None
-        if len(self.targets.classes) > 1:
-            return "identity", "multi-output", self.targets.classes
-        link = "identity" if self.learner != "logistic" else "sigmoid" if self.targets.binary else "softmax"
-        return link, "binary" if self.targets.binary else "multiclass", self.targets.classes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,8 +204,11 @@ class Reader:
                 "bound on the error rate", b.error_bound, "bounds", b.status, "eq. 64" + ("; above 1" if b.error_bound > 1 else "")
             )
 
-    def robustness(self, c: Curve, typical: float) -> Iterator[Observable]:
-        """Norm, u_max, u_half and the curve at a few radii (Table 6)."""
+    def robustness(self, c: Curve | None, typical: float) -> Iterator[Observable]:
+        """Norm, u_max, u_half and the curve at a few radii (Table 6); the norm alone with an anchor."""
+        if c is None:
+            yield self._row("norm of w", self.model.norm, "robustness", "of the correction; the path metric does not limit the anchor")
+            return
         where = CERTIFICATE + ("; rows given" if self.held_out else "; rows of the fit")
         share = c.u_half / typical if typical > 0 else np.inf
         yield self._read(
@@ -239,9 +242,6 @@ def _balanced_accuracy(model: KPP, score: Array, targets: Targets) -> float:
 
 def partitions(model: KPP) -> list[tuple[Partition, int]]:
     """Return the training rows summed over the nodes of each ensemble, and its number of trees."""
-    parts: Any = getattr(model.features, "parts", [model.features])
-    out = []
-    for m, part in zip(model.representation.maps, parts, strict=False):
-        leaf_id = m.forest.leaves[part.Z.leaf_index()]
-        out.append((Partition.of(m.forest, leaf_id, model.targets, model.sample_weight), m.forest.n_trees))
-    return out
+    r = model.representation
+    ids = r.leaf_ids_of(model.features)
+    return [(Partition.of(f, i, model.targets, model.sample_weight), f.n_trees) for f, i in zip(r.forests, ids, strict=True)]

@@ -8,15 +8,16 @@ original ensemble alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.errors import DataMismatchError, UnsupportedModelError
+from treespec.errors import DataMismatchError
 from treespec.ir.inputs import ZERO_THRESHOLD
+from treespec.kpp.production import leaf_values
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -37,17 +38,17 @@ class RawCertificate:
     score, score_low, score_high : (n,) or (n, n_outputs) arrays
         The KPP score, and the least and largest that a row of the ball can get.
     margin, margin_low, margin_high : (n,) or (n, n_outputs) arrays
-        The same of the original ensemble's raw margin.
+        The same of the original ensemble's raw margin; of several ensembles a tuple, one array for each.
     n_leaves : (n,) array
-        How many leaves the ball reaches, over all trees: ``n_trees`` where nothing can change.
+        How many leaves the ball reaches, over all trees: their number where nothing can change.
     """
 
     score: Array
     score_low: Array
     score_high: Array
-    margin: Array
-    margin_low: Array
-    margin_high: Array
+    margin: Array | tuple[Array, ...]
+    margin_low: Array | tuple[Array, ...]
+    margin_high: Array | tuple[Array, ...]
     n_leaves: NDArray[np.int64]
 
     @property
@@ -56,8 +57,10 @@ class RawCertificate:
         return np.maximum(self.score_high - self.score, self.score - self.score_low)
 
     @property
-    def margin_movement(self) -> Array:
+    def margin_movement(self) -> Array | tuple[Array, ...]:
         """Upper bound on how far the original ensemble's margin can move."""
+        if isinstance(self.margin, tuple):
+            return tuple(np.maximum(h - m, m - w) for m, w, h in zip(self.margin, self.margin_low, self.margin_high, strict=True))
         return np.maximum(self.margin_high - self.margin, self.margin - self.margin_low)
 
     @property
@@ -76,7 +79,6 @@ def certificate(model: KPP, X: Any, radius: float | NDArray[Any]) -> RawCertific
     Parameters
     ----------
     model : KPP
-        Of one ensemble without raw features.
     X : array-like or frame (n, p)
     radius : float, (p,) or (n, p) array
         In units of the features; 0 holds a feature fixed. Categories and missing values are held fixed.
@@ -85,38 +87,68 @@ def certificate(model: KPP, X: Any, radius: float | NDArray[Any]) -> RawCertific
     ------
     DataMismatchError
         If a radius is negative or NaN.
-    UnsupportedModelError
-        If the model has several blocks.
 
     Notes
     -----
     O(number of (row, leaf) pairs that the balls reach, times depth), in row blocks. Enclosures are widened by the rounding of the sums.
+    Several ensembles, raw features and an anchor add their own enclosures; an anchor of boosters is added leaf by leaf, which is tighter.
     """
-    if model.representation.n_blocks > 1:
-        raise UnsupportedModelError.expected("a KPP of one ensemble without raw features", "several blocks", "fit KPP on one ensemble")
-    forest = model.representation.forests[0]
-    low, high = ball(forest, X, radius)
-    score_value = model.representation.leaf_values(model.coef)[0]
-    n = len(low)
-    count = np.zeros(n, np.int64)
-    found: dict[str, list[Array]] = {"score_low": [], "score_high": [], "margin_low": [], "margin_high": []}
-    for rows, (pair_row, leaf) in reachable(forest, low, high):
-        count[rows] = np.bincount(pair_row, minlength=rows.stop - rows.start)
-        edges = _edges(pair_row, leaf, forest)
-        for name, value in (("score", score_value), ("margin", forest.value)):
-            part = value[leaf]
-            for side, reduce in (("low", np.minimum), ("high", np.maximum)):
-                each = reduce.reduceat(part, edges, axis=0)
-                found[f"{name}_{side}"].append(each.reshape(rows.stop - rows.start, forest.n_trees, -1).sum(axis=1))
-    stacked = {name: np.concatenate(parts) for name, parts in found.items()}
-    score, margin = model.scores(X), forest.margin_of(model.representation.leaf_ids(X)[0])
-    divisor = forest.n_trees if forest.aggregation == "mean" else 1
-    for side, sign in (("low", -1.0), ("high", 1.0)):
-        stacked[f"score_{side}"] += model.intercept + sign * _rounding(forest, score_value, "float64", divisor=1)
+    r = model.representation
+    values, constant = leaf_values(model)
+    ids = r.leaf_ids(X)
+    low, high = (np.tile(constant, (len(ids[0]), 1)) for _ in range(2))
+    count = np.zeros(len(low), np.int64)
+    margins: list[tuple[Array, Array, Array]] = []
+    for forest, value, leaf_id in zip(r.forests, values, ids, strict=True):
+        reached, (score, own) = _enclosures(forest, X, radius, (value, forest.value))
+        slack = _rounding(forest, value, "float64", divisor=1)
+        low, high, count = low + score[0] - slack, high + score[1] + slack, count + reached
+        divisor = forest.n_trees if forest.aggregation == "mean" else 1
         slack = _rounding(forest, np.nan_to_num(forest.value), forest.sum_dtype, divisor=divisor)
-        stacked[f"margin_{side}"] = stacked[f"margin_{side}"] / divisor + forest.base_score + sign * slack
-    out = {**stacked, "score": score, "margin": margin}
-    return RawCertificate(n_leaves=count, **{k: v[:, 0] if v.shape[1] == 1 else v for k, v in out.items()})
+        ends = [side / divisor + forest.base_score + sign * slack for side, sign in zip(own, (-1.0, 1.0), strict=True)]
+        margins.append((forest.margin_of(leaf_id), ends[0], ends[1]))
+    for least, largest in _further(model, X, radius, margins):
+        low, high = low + least, high + largest
+    sides = [tuple(_flat(each[j]) for each in margins) for j in range(3)]
+    margin, margin_low, margin_high = (side[0] if len(side) == 1 else side for side in sides)
+    return RawCertificate(_flat(model.scores(X)), _flat(low), _flat(high), margin, margin_low, margin_high, count)
+
+
+def _flat(a: Array) -> Array:
+    return a[:, 0] if a.shape[1] == 1 else a
+
+
+def _enclosures(
+    forest: Forest, X: Any, radius: float | NDArray[Any], values: Sequence[Array]
+) -> tuple[NDArray[np.int64], list[tuple[Array, Array]]]:
+    """Return how many leaves the ball of each row reaches, and for each of the ``values`` (n_nodes, k) the least and largest sums."""
+    low, high = ball(forest, X, radius)
+    count = np.zeros(len(low), np.int64)
+    found: list[tuple[list[Array], list[Array]]] = [([], []) for _ in values]
+    for rows, (pair_row, leaf) in reachable(forest, low, high):
+        n = rows.stop - rows.start
+        count[rows] = np.bincount(pair_row, minlength=n)
+        edges = _edges(pair_row, leaf, forest)
+        for value, sides in zip(values, found, strict=True):
+            part = value[leaf]
+            for side, reduce in zip(sides, (np.minimum, np.maximum), strict=True):
+                each = reduce.reduceat(part, edges, axis=0)
+                side.append(each.reshape(n, forest.n_trees, -1).sum(axis=1))
+    return count, [(np.concatenate(least), np.concatenate(largest)) for least, largest in found]
+
+
+def _further(model: KPP, X: Any, radius: float | NDArray[Any], margins: list[tuple[Array, Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    """Yield the enclosures of what is no sum over leaves: raw features, and an anchor of forests."""
+    r = model.representation
+    if r.raw is not None:
+        ends = [r.raw.features(end).matrix for end in ball(r.forests[0], X, radius)]
+        coef = r.factor * model.coef[r.edges[-2] :]
+        falls, rises = np.minimum(coef, 0), np.maximum(coef, 0)
+        least, largest = ends[1] @ falls + ends[0] @ rises, ends[0] @ falls + ends[1] @ rises
+        slack = 4 * coef.shape[0] * np.finfo(float).eps * np.abs(coef).sum(axis=0)
+        yield least - slack, largest + slack
+    if model.anchor is not None and model.anchor.leaf_values() is None:
+        yield model.anchor.enclose([(low, high) for _, low, high in margins])
 
 
 def ball(forest: Forest, X: Any, radius: float | NDArray[Any]) -> tuple[Array, Array]:

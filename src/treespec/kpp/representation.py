@@ -79,9 +79,14 @@ class Representation:
             out.append(value)
         return out
 
-    def score(self, X: Any, values: Sequence[Array], coef: Array) -> Array:
-        """Return (n, k) scores of rows from the ``values`` of `leaf_values`: one gather a row and tree."""
-        parts = [gather(value, ids) for ids, value in zip(self.leaf_ids(X), values, strict=True)]
+    def leaf_ids_of(self, features: Features) -> list[NDArray[np.int32]]:
+        """Return the leaf ids of the rows of ``features``, one array an ensemble."""
+        parts: Any = getattr(features, "parts", [features])
+        return [f.leaves[part.Z.leaf_index()] for f, part in zip(self.forests, parts, strict=False)]
+
+    def score(self, X: Any, values: Sequence[Array], coef: Array, leaf_ids: Sequence[NDArray[np.int32]]) -> Array:
+        """Return (n, k) scores of rows, routed to ``leaf_ids``, from the ``values`` of `leaf_values`: one gather a row and tree."""
+        parts = [gather(value, ids) for ids, value in zip(leaf_ids, values, strict=True)]
         if self.raw is not None:
             parts.append(self.factor * self.raw.features(self.forests[0].encode(X)).matmat(coef[self.edges[-2] :]))
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0))

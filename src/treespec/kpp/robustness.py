@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError, DataNeededError
+from treespec.kpp.anchor import refuse
 from treespec.kpp.targets import Targets
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _POINTS = 101
+_NO_METRIC = "the norm of the correction does not limit how far the ensemble itself moves; raw_certificate() covers both"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +125,7 @@ def radius(model: KPP, X: Any, y: Any = None, *, epsilon: float | None = None) -
             raise DataMismatchError.expected("epsilon of 0 or more", f"{epsilon}", "it is a distance between predictions")
         n = len(model.representation.leaf_ids(X)[0])
         return np.full(n, np.inf if model.norm == 0 else (epsilon / model.norm) ** 2)
+    refuse(model, "a radius in the path metric", _NO_METRIC)
     m, L = margins(model, model.scores(X), targets_of(model, X, y))
     return _radii(m, L)
 
@@ -143,6 +146,7 @@ def curve(model: KPP, X: Any, y: Any, u: NDArray[Any] | Sequence[float] | None =
     u : array, optional
         Radii in delta; by default 101 from 0 to ``u_max``.
     """
+    refuse(model, "a curve in the path metric", _NO_METRIC)
     return curve_of(model, model.scores(X), targets_of(model, X, y), u)
 
 

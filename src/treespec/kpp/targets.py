@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,12 +31,15 @@ class Targets:
         Class numbers; empty for values.
     classes : tuple of arrays
         Class labels of each target; empty for values.
+    offset : (n, k) array or None
+        What is added to the linear scores of the rows before the loss: the log-odds of an anchor (`treespec.kpp.anchor`).
     """
 
     kind: Literal["values", "classes"]
     value: Array
     code: NDArray[np.int64]
     classes: tuple[NDArray[Any], ...]
+    offset: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, forest: Forest, y: NDArray[Any]) -> Targets:
@@ -86,7 +89,8 @@ class Targets:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Targets:
         """Return the labels of some rows."""
-        return Targets(self.kind, self.value[rows], self.code[rows], self.classes)
+        offset = None if self.offset is None else self.offset[rows]
+        return replace(self, value=self.value[rows], code=self.code[rows], offset=offset)
 
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
