@@ -9,9 +9,12 @@ import numpy as np
 from treespec.operators.base import Array
 
 _BLOCK = 4
+_WIDE_BLOCK = 8  # of vectors that are too long for the cache: the basis is read once a block
+_LONG = 1 << 15
 _BREAKDOWN = 1e-12
 _CANCELLED = 1e-2  # a vector that shrank so much within its block is made orthogonal to the whole basis again
-_LOOK = 5  # blocks between looks at the Ritz values, and of the second look
+_SHRANK = 1e-4  # a block of which so little is left after its neighbours were subtracted is made orthogonal to the whole basis twice
+_LOOK = 20  # products between looks at the Ritz values, and of the second look
 _BASIS_ENTRIES = 1 << 26  # 512 MB: the basis is compressed when it holds so many numbers (but holds at least twice the rank)
 _MAX_PRODUCTS = 20_000
 
@@ -45,7 +48,7 @@ def leading_eigenpairs(
     confirmed: tuple[Array, Array] | None = None
     while True:
         basis.expand(multiply)
-        if (basis.blocks % _LOOK or basis.filled < rank) and not basis.full:
+        if (basis.blocks % basis.look or basis.filled < rank) and not basis.full:
             continue
         values, vectors, residual = basis.ritz(rank)
         floor = 4 * np.finfo(float).eps * np.sqrt(n) * abs(values[0])
@@ -65,40 +68,46 @@ class _Basis:
 
     def __init__(self, n: int, rank: int, rng: np.random.Generator) -> None:
         self._rng = rng
-        self.size = min(n - n % _BLOCK, max(2 * rank + 12 * _BLOCK, min(10 * rank + 100, _BASIS_ENTRIES // n)) // _BLOCK * _BLOCK)
-        self._rows = np.empty((self.size + _BLOCK, n))
+        self.block = b = _BLOCK if n < _LONG else _WIDE_BLOCK
+        self.look = max(1, _LOOK // b)  # blocks
+        self.size = min(n - n % b, max(2 * rank + 12 * b, min(10 * rank + 100, _BASIS_ENTRIES // n)) // b * b)
+        self._rows = np.empty((self.size + b, n))
         self._projected = np.zeros((self.size, self.size))
-        self._coupling = np.zeros((_BLOCK, _BLOCK))
+        self._coupling = np.zeros((b, b))
         self.filled = 0
         self.products = self.blocks = 0
-        self._append(np.zeros((n, _BLOCK)), 0, scale=1.0)
+        self._coupled = 0  # the operator takes the current block to itself, to the basis from here on, and to the next block
+        self._append(np.zeros((n, b)), 0, scale=1.0)
 
     @property
     def full(self) -> bool:
         """Whether the basis must be compressed before it can grow."""
-        return self.filled + _BLOCK > self.size
+        return self.filled + self.block > self.size
 
     def expand(self, multiply: Callable[[Array], Array]) -> None:
         """Multiply the current block, project, and orthogonalise what comes out into the next block."""
-        old, new = self.filled, self.filled + _BLOCK
+        old, new = self.filled, self.filled + self.block
         W = multiply(np.ascontiguousarray(self._rows[old:new].T))
-        basis = self._rows[:new]
-        coefficient = basis @ W
-        W -= basis.T @ coefficient
-        again = basis @ W  # twice is enough
-        W -= basis.T @ again
-        coefficient += again
+        before = np.linalg.norm(W, axis=0)
+        coefficient = np.zeros((new, self.block))
+        near, basis = self._rows[self._coupled : new], self._rows[:new]
+        coefficient[self._coupled :] = near @ W  # in exact arithmetic W has no other part
+        W -= near.T @ coefficient[self._coupled :]
+        for _ in range(1 + bool((np.linalg.norm(W, axis=0) < _SHRANK * before).any())):
+            again = basis @ W
+            W -= basis.T @ again
+            coefficient += again
         self._projected[:new, old:new] = coefficient
         self._projected[old:new, :new] = coefficient.T
-        self.filled = new
-        self.products += _BLOCK
+        self.filled, self._coupled = new, old
+        self.products += self.block
         self.blocks += 1
         self._append(W, new, scale=float(np.abs(coefficient).max()))
 
     def _append(self, W: Array, start: int, *, scale: float) -> None:
         """Write the columns of W, made orthonormal, as the next block; where nothing is left of one, a fresh random vector."""
         self._coupling[:] = 0.0
-        for j in range(_BLOCK):
+        for j in range(self.block):
             w, block = W[:, j].copy(), self._rows[start : start + j]
             before = float(np.linalg.norm(w))
             for _ in range(2):
@@ -121,7 +130,7 @@ class _Basis:
         """Return all Ritz values (descending), their vectors in the basis, and the residual norms of the first ``rank``."""
         values, vectors = np.linalg.eigh(self._projected[: self.filled, : self.filled])
         values, vectors = values[::-1], vectors[:, ::-1]
-        return values, vectors, np.linalg.norm(self._coupling @ vectors[-_BLOCK:, :rank], axis=0)
+        return values, vectors, np.linalg.norm(self._coupling @ vectors[-self.block :, :rank], axis=0)
 
     def combine(self, vectors: Array) -> Array:
         """Return (n, k) vectors from their coordinates in the basis."""
@@ -129,13 +138,13 @@ class _Basis:
 
     def restart(self, values: Array, vectors: Array, keep: int, *, fresh: bool) -> None:
         """Keep the first Ritz vectors and continue from the current block, or from a fresh random one."""
-        keep -= keep % -_BLOCK
-        following = self._rows[self.filled : self.filled + _BLOCK].copy()
+        keep -= keep % -self.block
+        following = self._rows[self.filled : self.filled + self.block].copy()
         self._rows[:keep] = vectors[:, :keep].T @ self._rows[: self.filled]
         self._projected[:] = 0.0
         self._projected[np.arange(keep), np.arange(keep)] = values[:keep]
-        self.filled, self.blocks = keep, 0
+        self.filled, self.blocks, self._coupled = keep, 0, 0
         if fresh:
-            self._append(np.zeros((self._rows.shape[1], _BLOCK)), keep, scale=1.0)
+            self._append(np.zeros((self._rows.shape[1], self.block)), keep, scale=1.0)
         else:
-            self._rows[keep : keep + _BLOCK] = following
+            self._rows[keep : keep + self.block] = following

@@ -1,19 +1,18 @@
-"""A forest kernel prepared for many products: leaves of one row become a diagonal, the others are sorted by leaf."""
+"""A forest kernel prepared for the some hundred products of an eigensolver, as a matrix over its rows or over its leaves."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
-from scipy.sparse import csr_array
 
 from treespec.operators.base import Array, Operator
 from treespec.operators.kernel import ForestKernel
-from treespec.operators.leaf import LeafIncidence
+from treespec.operators.ordered import OrderedLeaves
 
 
 class MergedKernel(Operator):
-    """The symmetric form ``diag(sqrt w) Z D Z.T diag(sqrt w)`` of a kernel, for some hundred products.
+    """The symmetric form ``diag(sqrt w) Z D Z.T diag(sqrt w)`` of a kernel (n, n), which has the kernel's eigenvalues.
+
+    Deep trees put half of their leaves on a single row each; those only add to the diagonal.
 
     Parameters
     ----------
@@ -21,48 +20,58 @@ class MergedKernel(Operator):
 
     Notes
     -----
-    Deep trees put half of their leaves on a single row each; those only add to the diagonal. Holds 12 bytes for each row and tree beside
-    the leaf table, and halves the time of a product. Needs leaves that are counted tree by tree (`disjoint`), as those of a forest are.
+    Holds 4 bytes for each row and tree that shares its leaf (`OrderedLeaves`).
     """
 
     def __init__(self, kernel: ForestKernel) -> None:
         super().__init__(kernel.shape)
-        Z, root, n = kernel.left, kernel.sqrt_weight, kernel.shape[0]
-        self._root = root[:, None]
-        self._diagonal = np.zeros((n, 1))
-        index = np.empty((n, Z.n_trees), np.int64)
-        rows, sizes, entries = [], [], []
-        start = 0
-        for t in range(Z.n_trees):
-            low, width, local = Z.tree(t)
-            count = np.bincount(local, minlength=width)
-            shared = count > 1
-            to = np.cumsum(shared) * shared  # 0: the leaf that stands for all of one row; it sums nothing
-            merged, scale = to[local], kernel.scale[low : low + width][local]
-            alone = merged == 0
-            self._diagonal[alone, 0] += root[alone] ** 2 * scale[alone]
-            order = np.argsort(merged.astype(np.min_scalar_type(width)), kind="stable")[np.count_nonzero(alone) :]
-            rows.append(order.astype(np.int32))
-            entries.append(root[order] * scale[order])
-            sizes.append(np.concatenate([[0], count[shared]]))
-            index[:, t] = start + merged
-            start += len(sizes[-1])
-        self._Z = LeafIncidence(index, start)
-        indptr = np.cumsum(np.concatenate([[0], *sizes]))
-        indptr = indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr
-        self._sums = csr_array((np.concatenate(entries), np.concatenate(rows), indptr), shape=(start, n))
-
-    @staticmethod
-    def disjoint(kernel: ForestKernel) -> bool:
-        """Return whether the trees of a kernel use separate leaves, in order."""
-        edges = [kernel.left.tree(t)[:2] for t in range(kernel.left.n_trees)]
-        return len(edges) > 0 and all(a + width <= b for (a, width), (b, _) in pairwise(edges))
+        Z = kernel.left
+        count = Z.counts()
+        alone, shared = count == 1, count > 1
+        self._root = kernel.sqrt_weight[:, None]
+        self._diagonal = self._root**2 * Z.matvec(np.where(alone, kernel.scale, 0.0))[:, None]
+        self._Z = OrderedLeaves(Z, np.where(shared, np.cumsum(shared) - 1, -1))
+        self._scale = kernel.scale[shared, None]
 
     def _forward(self, V: Array) -> Array:
-        out = self._Z.matmat(self._sums @ V)
+        sums = self._Z.rmatmat(self._root * V)
+        sums *= self._scale
+        out = self._Z.matmat(sums)
         out *= self._root
         out += self._diagonal * V
         return out
 
     def _backward(self, U: Array) -> Array:
         return self._forward(U)
+
+
+class LeafGram(Operator):
+    """The same kernel over the leaves that hold rows: ``D^1/2 Z.T diag(w) Z D^1/2``, with the kernel's eigenvalues above 0.
+
+    Where leaves are fewer than rows its vectors are the shorter ones, and a product passes over the leaf ids once.
+
+    Parameters
+    ----------
+    kernel : ForestKernel
+    """
+
+    def __init__(self, kernel: ForestKernel) -> None:
+        filled = kernel.scale > 0
+        super().__init__((int(filled.sum()), int(filled.sum())))
+        self._weight, self._root = kernel.sqrt_weight**2, np.sqrt(kernel.scale[filled, None])
+        self._Z = OrderedLeaves(kernel.left, np.where(filled, np.cumsum(filled) - 1, -1))
+
+    def _forward(self, V: Array) -> Array:
+        out = self._Z.normal(self._root * V, self._weight)
+        out *= self._root
+        return out
+
+    def _backward(self, U: Array) -> Array:
+        return self._forward(U)
+
+    def lift(self, values: Array, vectors: Array) -> Array:
+        """Return the (n, k) eigenvectors of `MergedKernel` for eigenpairs of this matrix; ``values`` above 0."""
+        out = self._Z.matmat(self._root * vectors)
+        out *= np.sqrt(self._weight)[:, None]
+        out /= np.sqrt(values)
+        return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from treespec.errors import DataNeededError
 from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.leaf import LeafIncidence
+from treespec.operators.leaf_rows import LeafRows
 
 _LEAF_SUMS = 1 << 22
+_SPARSE = 2.0  # pairs for each training row, up to where the weights of a new row are sorted instead of written out
 
 Router = Callable[[Any], LeafIncidence]
 
@@ -53,11 +56,24 @@ class LeafProduct(Operator):
         dense: Array = (self.left.to_sparse() @ diags_array(self.scale) @ self.right.to_sparse().T).toarray()
         return dense
 
-    def row_blocks(self) -> rowwise.Rows:
-        """Return a function from a slice to these rows as a CSR array; holds `to_sparse` of both incidences."""
-        left = self.left.to_sparse()
-        right = csr_array((self.right.to_sparse() @ diags_array(self.scale)).T)
-        return lambda rows: left[rows] @ right
+    def row_blocks(self, leaf_rows: LeafRows | None = None) -> rowwise.Rows:
+        """Return a function from a slice to these rows: sorted from the rows of each leaf where that is sparse, else written out.
+
+        ``leaf_rows`` are those of ``right``, if they are at hand.
+        """
+        by_leaf = LeafRows(self.right) if leaf_rows is None else leaf_rows
+        entry = self.left.entries()
+
+        def rows(block: slice) -> csr_array | NDArray[np.float64]:
+            leaf = self.left.leaf_index(block)
+            scale = self.scale[leaf] if entry is None else self.scale[leaf] * entry[:, block].T
+            if by_leaf.pairs(leaf).max(initial=0) <= _SPARSE * self.shape[1]:
+                return by_leaf.weighted_rows(leaf, scale)
+            per_leaf = np.zeros((len(self.scale), len(leaf)))
+            np.add.at(per_leaf, (leaf, np.arange(len(leaf))[:, None]), scale)
+            return self.right.matmat(per_leaf).T
+
+        return rows
 
 
 def _by_columns(V: Array, n_rows: int, n_leaves: int, product: Callable[[Array], Array]) -> Array:
@@ -131,8 +147,13 @@ class LeafSmoother(LeafProduct):
 
         Notes
         -----
-        Costs the number of training rows that share a leaf with each new row, summed over trees; beside the result, memory is 12 bytes
-        for each row and tree, and a block of 2 ** 22 entries.
+        Costs the number of training rows that share a leaf with each new row, summed over trees, and their sort. Beside the result,
+        memory is `leaf_rows`, which the smoother keeps for the next call, and some 100 MB for the rows at hand.
         """
         cross = self.cross(X_new)
-        return rowwise.largest(cross.row_blocks(), cross.shape, top)
+        return rowwise.largest(cross.row_blocks(self.leaf_rows), cross.shape, top)
+
+    @cached_property
+    def leaf_rows(self) -> LeafRows:
+        """The training rows of each leaf, sorted when they are first asked for and kept: 4 bytes a row and tree, and the entries."""
+        return LeafRows(self.right)

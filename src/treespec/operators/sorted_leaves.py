@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from treespec.operators.base import Array, Operator
 from treespec.operators.leaf import LeafIncidence
+from treespec.operators.leaf_rows import LeafRows
 
 
 class SortedLeaves(Operator):
@@ -15,7 +16,7 @@ class SortedLeaves(Operator):
     Parameters
     ----------
     Z : LeafIncidence
-        Of a forest: each tree has leaves of its own, and they come in the order of the trees.
+        Its entries are ones.
 
     Notes
     -----
@@ -25,15 +26,10 @@ class SortedLeaves(Operator):
 
     def __init__(self, Z: LeafIncidence) -> None:
         super().__init__(Z.shape)
-        rows, sizes = [], np.zeros(Z.shape[1] + 1, np.int64)
-        for t in range(Z.n_trees):  # the leaves of a forest's trees follow each other
-            low, width, local = Z.tree(t)
-            rows.append(np.argsort(local, kind="stable").astype(np.int32))
-            sizes[low + 1 : low + width + 1] = np.bincount(local, minlength=width)
-        indptr = np.cumsum(sizes)
-        small = indptr[-1] < 2**31
-        index = np.concatenate([*rows, np.empty(0, np.int32)])
-        self._rows = csr_array((np.ones(len(index)), index, indptr.astype(np.int32) if small else indptr), shape=Z.shape[::-1])
+        sorted_rows = LeafRows(Z)
+        small = sorted_rows.start[-1] < 2**31
+        start = sorted_rows.start.astype(np.int32) if small else sorted_rows.start
+        self._rows = csr_array((np.ones(len(sorted_rows.rows)), sorted_rows.rows, start), shape=Z.shape[::-1])
 
     def _forward(self, V: Array) -> Array:
         return np.asarray(self._rows.T @ V)

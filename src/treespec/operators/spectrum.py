@@ -15,12 +15,14 @@ from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.dense import svd
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.lanczos import leading_eigenpairs
-from treespec.operators.merged import MergedKernel
+from treespec.operators.merged import LeafGram, MergedKernel
 
 _DENSE_ROWS = 800  # up to here a dense decomposition is faster than Lanczos
 _DECAY_RANKS = 100
 _FEWEST = 3  # values that a line is fitted to
 _NEGLIGIBLE = 1e-12  # of the largest value: no direction is extended from less
+_ROWS_PER_LEAF = 2  # from here the leaves make the smaller problem
+_FULL_RANK = 1e-6  # of the largest value: what is smaller has no direction over the leaves that could be lifted to rows
 
 
 @dataclass(frozen=True)
@@ -185,16 +187,25 @@ def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: fl
     """Eigenpairs of the symmetric form ``diag(sqrt w) Z D Z.T diag(sqrt w)``, which has the same eigenvalues."""
     root = kernel.sqrt_weight[:, None]
     safe = np.where(root > 0, root, 1.0)
-    n = kernel.shape[0]
-    quick = not _dense(n, rank) and MergedKernel.disjoint(kernel)
-    multiply = MergedKernel(kernel).matmat if quick else lambda V: root * kernel.matmat(V / safe)
-    values, vectors = _eigen(multiply, n, rank, random_state, tolerance)
+    values, vectors = _eigen_of_kernel(kernel, rank, random_state, tolerance)
     vectors = vectors * _sign(vectors)
     left, right = vectors / safe, vectors * root
     if (root == 0).any():  # a row without weight has no direction of its own: extend to it
         left = np.divide(kernel.matmat(left), values, out=np.zeros_like(left), where=values > _NEGLIGIBLE * values[0])
     residual = float(np.linalg.norm(root * (kernel.matmat(left) - left * values), axis=0).max() / (values[0] or 1.0))
     return Spectrum(frozen(values), frozen(left), frozen(right), residual, kernel)
+
+
+def _eigen_of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: float) -> tuple[Array, Array]:
+    """Return the leading eigenpairs of the symmetric form, over its leaves where they are few, else over its rows."""
+    n = kernel.shape[0]
+    n_leaves = int(np.count_nonzero(kernel.scale))
+    if not _dense(n, rank) and not _dense(n_leaves, rank) and _ROWS_PER_LEAF * n_leaves < n:
+        gram = LeafGram(kernel)
+        values, vectors = _eigen(gram.matmat, n_leaves, rank, random_state, tolerance)
+        if values[-1] > _FULL_RANK * values[0]:
+            return values, gram.lift(values, vectors)
+    return _eigen(MergedKernel(kernel).matmat, n, rank, random_state, tolerance)
 
 
 def _of_smoother(smoother: Any, rank: int, random_state: int, tolerance: float) -> Spectrum:
