@@ -300,6 +300,72 @@ def test_names_are_those_of_the_user():
 # ---- inputs
 
 
+@pytest.fixture(scope="module")
+def large():
+    """A model of integers beyond 2^24, and rows on its thresholds and beside them."""
+    rng = np.random.default_rng(0)
+    stamps = rng.integers(2**26, 2**40, (N, 2))
+    model = lgb.LGBMRegressor(**(SMALL | {"max_bin": 500, "min_data_in_bin": 1})).fit(stamps.astype(float), stamps[:, 0] / 2**40)
+    forest = adapter.treespec_adapt(model)
+    on = forest.threshold[(forest.feature == 0) & ~forest.is_leaf].astype(np.int64)
+    rows = np.column_stack([rng.choice(on, 300) + rng.integers(-2, 3, 300), stamps[:300, 1]])
+    return model, forest, adapter.treespec_native(model, forest), rows
+
+
+@pytest.mark.parametrize("form", ["integers", "unsigned", "list", "objects", "float64", "frame", "sparse"])
+def test_integers_that_are_no_floats_lose_digits_as_in_lightgbm(large, form):
+    pd = pytest.importorskip("pandas")
+    model, forest, native, whole = large
+    forms = {"unsigned": whole.astype(np.uint64), "list": whole.tolist(), "objects": whole.astype(object), "integers": whole}
+    forms |= {"float64": whole.astype(float), "frame": pd.DataFrame(whole), "sparse": sparse.csr_matrix(whole.astype(float))}
+    rows = forms[form]
+    expected = model.predict(rows)
+    assert (expected == model.predict(whole.astype(float))).all() == (form in ("objects", "float64", "frame", "sparse"))
+    np.testing.assert_array_equal(forest.margin(rows), expected)
+    np.testing.assert_array_equal(native.margin(rows), expected)
+    np.testing.assert_array_equal(wrap(model).predict(rows), expected)
+
+
+def test_boosters_read_objects_as_float32_and_wrappers_do_not(large):
+    model, _, _, whole = large
+    rows, booster = whole.astype(object), model.booster_
+    assert (booster.predict(rows) != model.predict(rows)).any()
+    np.testing.assert_array_equal(wrap(booster).predict(rows), booster.predict(rows))
+    np.testing.assert_array_equal(wrap(booster).forest.margin(rows), booster.predict(rows))
+
+
+def test_sparse_integers_are_taken(large):
+    model, forest, native, whole = large
+    rows = sparse.csr_matrix(whole)  # LightGBM itself takes floats alone
+    np.testing.assert_array_equal(native.margin(rows), model.predict(rows.astype(float)))
+    np.testing.assert_array_equal(forest.margin(rows), native.margin(rows))
+
+
+@pytest.mark.parametrize("zero_as_missing", [False, True])
+@pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "coo_matrix", "csc_matrix", "csc_array", "arrow", "dense"])
+def test_tiny_entries_are_zero_in_the_forms_in_which_lightgbm_flushes_them(form, zero_as_missing):
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    scale = 1e-34
+    train = np.where(rng.random((N, 3)) < 0.3, 0, rng.normal(size=(N, 3)) * scale)
+    param = {"verbose": -1, "min_data_in_leaf": 3, "num_threads": 1, "zero_as_missing": zero_as_missing}
+    model = lgb.train(param, lgb.Dataset(train, train[:, 0] / scale), 5)
+    forest = adapter.treespec_adapt(model)
+    native = adapter.treespec_native(model, forest)
+    edge = [ZERO_THRESHOLD, np.nextafter(ZERO_THRESHOLD, 1), np.nextafter(ZERO_THRESHOLD, 0), 5e-324, 1e-34, np.nan]
+    rows = rng.choice([0.0, *edge, *(-v for v in edge)], (2000, 3))
+    entries = sparse.csr_matrix(rows)
+    made = {"dense": rows, "arrow": pa.table(pd.DataFrame(rows, columns=list("abc")))}
+    given = made[form] if form in made else getattr(sparse, form)(entries)
+    asked = given if form in ("dense", "csc_matrix") else entries  # LightGBM takes all others as rows of entries, if at all
+    expected = model.predict(asked)
+    flushed = form in ("dense", "csc_matrix") or zero_as_missing
+    assert (expected == model.predict(rows)).all() == flushed
+    np.testing.assert_array_equal(forest.margin(given), expected)
+    np.testing.assert_array_equal(native.margin(given), expected)
+    np.testing.assert_array_equal(wrap(model).predict(given), expected)
+
+
 @pytest.fixture(params=["text", "numbers"])
 def framed(request):
     pd = pytest.importorskip("pandas")

@@ -27,6 +27,7 @@ def rng():
 RULES = (
     {"dtype": "float32"}, {"dtype": "float64"}, {"dtype": "float32", "missing_value": -0.5}, {"dtype": "float64", "zero": "missing"},
     {"dtype": "float64", "zero": "flush", "negative_fraction_is_zero": True}, {"dtype": "float32", "nan": "refuse"},
+    {"dtype": "float64", "float32_first": "numbers"}, {"dtype": "float64", "float32_first": "all"},
 )  # fmt: skip
 
 

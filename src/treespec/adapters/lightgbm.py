@@ -44,7 +44,7 @@ def treespec_adapt(model: Any) -> Forest | None:
     name, n_rounds = f"lightgbm {type(model).__name__}", len(text.trees) // text.n_outputs
     if n_rounds < booster.current_iteration():
         name += f" (the first {n_rounds} of {booster.current_iteration()} rounds, up to best_iteration)"
-    return forest_of(text, framework=name, labels=labels)
+    return forest_of(text, framework=name, labels=labels, wrapper=is_a(model, "lightgbm", "LGBMModel"))
 
 
 @hookimpl
@@ -69,7 +69,7 @@ def booster_of(model: Any) -> Any:
     return model.booster_
 
 
-def forest_of(text: LightgbmText, *, framework: str, labels: NDArray[Any] | None = None) -> Forest:
+def forest_of(text: LightgbmText, *, framework: str, labels: NDArray[Any] | None = None, wrapper: bool = False) -> Forest:
     """Return the forest of a LightGBM model.
 
     Parameters
@@ -78,6 +78,8 @@ def forest_of(text: LightgbmText, *, framework: str, labels: NDArray[Any] | None
     framework : str
     labels : ndarray, optional
         Class labels of a wrapper that predicts classes.
+    wrapper : bool
+        Whether rows go through a wrapper, which reads arrays of objects as float64.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def forest_of(text: LightgbmText, *, framework: str, labels: NDArray[Any] | None
         category_offset=category_offset, category=category, tree_output=tree_output, base_score=np.zeros(k),
         aggregation="mean" if text.average else "sum", cover=_cover(trees, at), count=_optional(trees, "count", at),
         gain=None if any(t.gain is None and len(t.feature) for t in trees) else np.where(leaf, 0.0, _splits(trees, "gain", 0.0)[at]),
-        inputs=_inputs(text, zero), feature_names=text.feature_names, link=link, link_scale=scale, task=task, loss=loss,
+        inputs=_inputs(text, zero, wrapper), feature_names=text.feature_names, link=link, link_scale=scale, task=task, loss=loss,
         classes=classes, framework=framework, native_id=_leaf_number(trees, reached.tree_offset, position),
     )  # fmt: skip
 
@@ -219,7 +221,7 @@ def _categories(
     return np.searchsorted(owners[order], np.arange(len(at) + 1)), codes[order].astype(np.int32)
 
 
-def _inputs(text: LightgbmText, zero: Literal["flush", "missing"]) -> InputRule:
+def _inputs(text: LightgbmText, zero: Literal["flush", "missing"], wrapper: bool) -> InputRule:
     """Return the input rule.
 
     Raises
@@ -238,4 +240,5 @@ def _inputs(text: LightgbmText, zero: Literal["flush", "missing"]) -> InputRule:
     return InputRule(
         dtype="float64", zero=zero, absent="zero", categorical=columns, categories=pairs, unknown_category="missing",
         numbers_are_codes=True, negative_fraction_is_zero=True,
+        float32_first="numbers" if wrapper else "all",
     )  # fmt: skip

@@ -64,7 +64,8 @@ class LightgbmNative:
         if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64):
             return X
         if hasattr(X, "tocsr"):
-            return csr_matrix(X)
+            rows = X if is_a(X, "scipy.sparse", "csc_matrix") else csr_matrix(X)
+            return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         if is_a(X, "pandas", "DataFrame"):
             names = list(X.columns if forest.feature_names is None else forest.feature_names)
             known = dict(forest.inputs.categories)
@@ -72,4 +73,5 @@ class LightgbmNative:
                 kinds = [X[name].dtype for name in names]
                 if all(str(kind) == "category" if j in known else kind.kind in "fiub" for j, kind in enumerate(kinds)):
                     return X[names]
-        return forest.encode(X)
+        rows = forest.encode(X)
+        return csr_matrix(rows) if is_a(X, "pyarrow", "Table") else rows  # of neither does LightGBM flush tiny entries

@@ -161,6 +161,7 @@ def _check_meaning(f: Forest) -> None:
         "inputs.unknown_category": (f.inputs.unknown_category, ("other", "missing", "refuse")),
         "inputs.numbers_are_codes": (f.inputs.numbers_are_codes, (False, True)),
         "inputs.negative_fraction_is_zero": (f.inputs.negative_fraction_is_zero, (False, True)),
+        "inputs.float32_first": (f.inputs.float32_first, ("never", "numbers", "all")),
         "ties_to_last": (f.ties_to_last, (False, True)),
     }  # fmt: skip
     for name, (came, allowed) in choices.items():

@@ -36,8 +36,8 @@ class InputRule:
     missing_value : float
         A further value that means "missing" (``missing=-999`` of XGBoost); NaN for none.
     zero : {"keep", "flush", "missing"}
-        What happens to a value of magnitude up to `ZERO_THRESHOLD` in a numerical column: nothing, it becomes 0 (LightGBM),
-        or it is missing (LightGBM with ``zero_as_missing``).
+        What happens to a value of magnitude up to `ZERO_THRESHOLD` in a numerical column: nothing, it becomes 0 (LightGBM, but not
+        for the entries of row-wise sparse matrices and Arrow tables), or it is missing (LightGBM with ``zero_as_missing``).
     absent : {"zero", "missing"}
         What an entry that a sparse matrix does not store means.
     categorical : tuple of int
@@ -51,6 +51,9 @@ class InputRule:
         LightGBM translate the categories of frames only.)
     negative_fraction_is_zero : bool
         Whether a code in (-1, 0) is category 0 (the C cast of LightGBM).
+    float32_first : {"never", "numbers", "all"}
+        Which arrays and lists are rounded to float32 before all else, whatever ``dtype`` is, so that integers beyond 2^24 lose digits:
+        none; those of numbers that are neither float32 nor float64 (LightGBM's wrappers); those of objects as well (its boosters).
     """
 
     dtype: Literal["float32", "float64"] = "float64"
@@ -64,6 +67,7 @@ class InputRule:
     unknown_category: Literal["other", "missing", "refuse"] = "other"
     numbers_are_codes: bool = False
     negative_fraction_is_zero: bool = False
+    float32_first: Literal["never", "numbers", "all"] = "never"
 
     def encode(self, X: Any, n_features: int, feature_names: tuple[str, ...] | None = None) -> NDArray[np.floating[Any]]:
         """Return the (n, n_features) C-contiguous matrix of type ``dtype`` that is routed.
@@ -86,13 +90,15 @@ class InputRule:
         """
         table = read_table(X, n_features, feature_names, absent=self.absent)
         values = self._numbers(table)
+        if not table.floats and (self.float32_first == "all" or (self.float32_first == "numbers" and table.matrix is not None)):
+            values = values.astype(np.float32)
         own = values is not table.matrix  # may be changed in place
         if not np.isnan(self.missing_value):
             dtype = np.dtype(self.dtype)
             with np.errstate(over="ignore"):
                 values = np.where(values.astype(dtype) == dtype.type(self.missing_value), np.nan, values)
             own = True
-        if self.zero != "keep":
+        if self.zero == "missing" or (self.zero == "flush" and not table.stored):
             tiny = np.abs(values) <= ZERO_THRESHOLD
             tiny[:, list(self.categorical)] = False
             if tiny.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,10 @@ class Table:
     columns : tuple of ndarray
         Otherwise one array a column, of numbers or of objects.
     names : tuple of str or None
+    floats : bool
+        Whether the rows came as float32, float64 or a frame; else they are an array or list of other numbers or objects.
+    stored : bool
+        Whether they came entry by entry (row-wise sparse matrix, Arrow table).
     """
 
     n_rows: int
@@ -34,6 +38,8 @@ class Table:
     matrix: NDArray[Any] | None
     columns: tuple[NDArray[Any], ...]
     names: tuple[str, ...] | None
+    floats: bool = True
+    stored: bool = False
 
     def name(self, j: int) -> str:
         """Return how a message calls column ``j``."""
@@ -97,10 +103,15 @@ def read_table(
         If X is not two-dimensional or its columns are not the model's.
     """
     if hasattr(X, "tocsr") and hasattr(X, "nnz"):
-        return _of_array(_densify(X, absent), n_features)
+        return replace(_of_array(_densify(X, absent), n_features), stored=not _by_columns(X))
     if isinstance(X, np.ndarray) or not _is_frame(X):
         return _of_array(X, n_features)
     return _of_frame(X, n_features, feature_names)
+
+
+def _by_columns(X: Any) -> bool:
+    """Tell whether a sparse matrix is one that LightGBM reads by columns: it makes rows of all others."""
+    return getattr(X, "format", "") == "csc" and type(X).__name__ == "csc_matrix"
 
 
 def _is_frame(X: Any) -> bool:
@@ -132,13 +143,12 @@ def _of_array(X: Any, n_features: int) -> Table:
         )
     _check_width(array.shape[1], n_features)
     if array.dtype.kind in "fiub":
-        matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-        return Table(array.shape[0], n_features, matrix, (), None)
+        return Table(array.shape[0], n_features, array, (), None, floats=array.dtype in (np.float32, np.float64))
     if array.dtype.kind not in "OUS":
         raise DataMismatchError.expected(
             "numbers or categories", f"an array of type {array.dtype}", "convert dates and complex values to numbers as before training"
         )
-    return Table(array.shape[0], n_features, None, tuple(array[:, j].astype(object) for j in range(n_features)), None)
+    return Table(array.shape[0], n_features, None, tuple(array[:, j].astype(object) for j in range(n_features)), None, floats=False)
 
 
 def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> Table:
@@ -166,7 +176,7 @@ def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) ->
         _check_width(len(names), n_features)
         order = list(range(n_features))
     columns = tuple(_column(frame[:, j]) for j in order)
-    return Table(len(frame), n_features, None, columns, tuple(names[j] for j in order))
+    return Table(len(frame), n_features, None, columns, tuple(names[j] for j in order), stored=frame.implementation.is_pyarrow())
 
 
 def _column(series: Any) -> NDArray[Any]:
@@ -234,7 +244,7 @@ def take(X: Any, rows: Any) -> Any:
     if hasattr(X, "take") and hasattr(X, "column_names"):  # Arrow
         return X.take(np.arange(n_rows(X))[rows])
     if hasattr(X, "tocsr"):
-        return X.tocsr()[rows]
+        return X.tocsr()[rows].asformat(X.format)
     if isinstance(X, (list, tuple)):
         return np.asarray(X)[rows]
     return X[rows]

@@ -12,6 +12,7 @@ from treespec.ir.inputs import Category
 from treespec.students.packed_bits import BitReader, BitWriter, damaged
 
 _ZERO = ("keep", "flush", "missing")
+_FLOAT32_FIRST = ("never", "numbers", "all")
 _UNKNOWN = ("other", "missing", "refuse")
 _DOUBLE = struct.Struct("<d")
 
@@ -24,6 +25,8 @@ def write_rule(out: BitWriter, forest: Forest) -> None:
     rule = forest.inputs
     out.flag(rule.dtype == "float64", rule.nan == "refuse", rule.infinite == "refuse", rule.absent == "missing")
     out.number(_ZERO.index(rule.zero), 2)
+    if rule.dtype == "float64":
+        out.number(_FLOAT32_FIRST.index(rule.float32_first), 2)
     has_missing = not np.isnan(rule.missing_value)
     out.flag(has_missing, bool(rule.categorical))
     if has_missing:
@@ -54,6 +57,7 @@ def read_rule(source: BitReader, n_features: int) -> InputRule:
     """
     double, no_nan, no_infinity, absent = (source.flag() for _ in range(4))
     zero = source.number(2)
+    first = source.number(2) if double else 0
     has_missing, has_categories = source.flag(), source.flag()
     missing = _DOUBLE.unpack(source.raw(8))[0] if has_missing else float("nan")
     unknown, are_codes, negative = 0, False, False
@@ -63,7 +67,7 @@ def read_rule(source: BitReader, n_features: int) -> InputRule:
         unknown, are_codes, negative = source.number(2), source.flag(), source.flag()
         columns = {source.gamma(n_features - 1, "column") for _ in range(source.gamma(n_features, "number of categorical columns"))}
         maps = _maps(source.raw(source.gamma(source.n_left // 8, "length of the categories")), n_features)
-    if zero >= len(_ZERO) or unknown >= len(_UNKNOWN):
+    if zero >= len(_ZERO) or first >= len(_FLOAT32_FIRST) or unknown >= len(_UNKNOWN):
         raise damaged("an input rule that does not exist")
     return InputRule(
         dtype="float64" if double else "float32",
@@ -77,6 +81,7 @@ def read_rule(source: BitReader, n_features: int) -> InputRule:
         unknown_category=_UNKNOWN[unknown],  # type: ignore[arg-type]
         numbers_are_codes=are_codes,
         negative_fraction_is_zero=negative,
+        float32_first=_FLOAT32_FIRST[first],  # type: ignore[arg-type]
     )
 
 
