@@ -85,6 +85,10 @@ class PluginConflictError(PluginError):
     """Two plugins registered the same name."""
 
 
+class ContractError(TreespecError, AssertionError):
+    """A plugin breaks a promise of its hook; raised by the checks of `treespec.testing` alone."""
+
+
 class MissingDependencyError(TreespecError, ImportError):
     """An optional package is needed and is not installed."""
 

@@ -63,6 +63,11 @@ def self_check(forest: Forest, native: Native | None, X: Any = None) -> SelfChec
         source = "yours"
     else:
         rows, source = threshold_rows(forest, most), "made from the thresholds"
+    return compare(forest, native, rows, source)
+
+
+def compare(forest: Forest, native: Native, rows: Any, source: str = "yours") -> SelfCheck:
+    """Compare all of these rows; see `self_check`."""
     leaf = forest.apply(rows)
     _check_leaves(forest, native, rows, leaf)
     margin = forest.margin_of(leaf)
@@ -157,7 +162,9 @@ def threshold_rows(forest: Forest, n: int, seed: int = 0) -> Any:
         top = len(known[j]) if j in known else int(codes.max(initial=0)) + 1
         rows[:, j] = rng.integers(0, max(1, top), n)
     if forest.inputs.nan == "route":
-        rows[rng.random(rows.shape) < 0.05] = np.nan if np.isnan(forest.inputs.missing_value) else forest.inputs.missing_value
+        missing = rng.random(rows.shape) < 0.05
+        missing[:, [j for j in forest.inputs.categorical if forest.inputs.missing_category == "refuse"]] = False
+        rows[missing] = np.nan if np.isnan(forest.inputs.missing_value) else forest.inputs.missing_value
     return rows if not known and forest.feature_names is None else _frame(forest, rows, known)
 
 

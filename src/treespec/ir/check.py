@@ -159,6 +159,7 @@ def _check_meaning(f: Forest) -> None:
         "inputs.infinite": (f.inputs.infinite, _REFUSALS), "inputs.zero": (f.inputs.zero, ("keep", "flush", "missing")),
         "inputs.absent": (f.inputs.absent, ("zero", "missing")),
         "inputs.unknown_category": (f.inputs.unknown_category, ("other", "missing", "refuse")),
+        "inputs.missing_category": (f.inputs.missing_category, _REFUSALS),
         "inputs.numbers_are_codes": (f.inputs.numbers_are_codes, (False, True)),
         "inputs.negative_fraction_is_zero": (f.inputs.negative_fraction_is_zero, (False, True)),
         "inputs.float32_first": (f.inputs.float32_first, ("never", "numbers", "all")),

@@ -46,6 +46,8 @@ class InputRule:
         For some of those columns, the value that each code 0, 1, ... stands for; columns not listed hold the codes themselves.
     unknown_category : {"other", "missing", "refuse"}
         Whether a value outside ``categories`` is a category that no split lists, is missing, or is an error (XGBoost).
+    missing_category : {"route", "refuse"}
+        Whether a missing value in one of ``categorical`` follows `Forest.default_left` or is an error (CatBoost).
     numbers_are_codes : bool
         Whether numbers in the columns of ``categories`` are codes already, and an error in frames; else they are values. (XGBoost and
         LightGBM translate the categories of frames only.)
@@ -65,6 +67,7 @@ class InputRule:
     categorical: tuple[int, ...] = ()
     categories: tuple[tuple[int, tuple[Category, ...]], ...] = ()
     unknown_category: Literal["other", "missing", "refuse"] = "other"
+    missing_category: Literal["route", "refuse"] = "route"
     numbers_are_codes: bool = False
     negative_fraction_is_zero: bool = False
     float32_first: Literal["never", "numbers", "all"] = "never"
@@ -169,6 +172,14 @@ class InputRule:
                     "no missing values (the model was fitted without support for them)",
                     f"NaN in column {table.name(int(bad.argmax()))}",
                     "impute the column as before training",
+                )
+        if self.missing_category == "refuse":
+            bad = np.isnan(cast[:, list(self.categorical)]).any(axis=0)
+            if bad.any():
+                raise DataMismatchError.expected(
+                    "categories in every row (the framework takes no missing ones)",
+                    f"a missing value in column {table.name(self.categorical[int(bad.argmax())])}",
+                    "give missing categories a name of their own, as before training",
                 )
         if self.infinite == "refuse":
             bad = np.isinf(cast).any(axis=0)

@@ -45,7 +45,7 @@ def huber(
     alpha : float
     sample_weight : (n,) array, optional
     epsilon : float
-        ``width`` in robust standard deviations (1.4826 times the median absolute residual of the ridge fit). The default keeps 95
+        ``width`` in robust standard deviations (1.4826 times the weighted median absolute residual of the ridge fit). The default keeps 95
         percent of the efficiency of least squares under normal noise.
     width : float, optional
         In units of y; overrides ``epsilon``.
@@ -62,7 +62,7 @@ def huber(
     residual = np.abs(Y - features.matmat(first) - b)
     columns, widths, worst = [], [], 0.0
     for j in range(Y.shape[1]):
-        scale = _MAD_TO_SD * float(np.median(residual[:, j])) or float(residual[:, j].max()) or 1.0
+        scale = _MAD_TO_SD * _median(residual[:, j], weight) or float(residual[weight > 0, j].max(initial=0.0)) or 1.0
         widths.append(epsilon * scale if width is None else width)
         found = minimise(
             features,
@@ -120,8 +120,9 @@ def quantile(
     columns, worst = [], 0.0
     for j in range(Y.shape[1]):
         target = Y[:, [j]]
-        width = float(target.std()) or 1.0
-        start = (np.zeros((features.shape[1], 1)), np.array([np.quantile(target, quantile)]))
+        used = target[weight > 0] if weight.any() else target
+        width = float(used.std()) or 1.0
+        start = (np.zeros((features.shape[1], 1)), np.array([np.quantile(used, quantile)]))
         reached = np.inf
         for _ in range(_NARROWINGS):
             loss = Pinball(target, weight, quantile, width)
@@ -134,6 +135,17 @@ def quantile(
         columns.append(start)
         worst = max(worst, reached)
     return _stacked(columns, y, {"solver": "newton-cg", "gap": worst})
+
+
+def _median(values: Array, weight: Array) -> float:
+    """Return the weighted median: half of the weight lies on either side."""
+    order = np.argsort(values)
+    order = order[weight[order] > 0]
+    if not len(order):
+        return 0.0
+    share = np.cumsum(weight[order]) / weight.sum()
+    middle = values[order[[np.searchsorted(share, 0.5), np.searchsorted(share, 0.5, side="right")]]]
+    return float(middle.mean())
 
 
 def _gap(features: Any, loss: Pinball, alpha: float, coef: Array, intercept: Array) -> float:
