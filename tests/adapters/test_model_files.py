@@ -7,11 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 from probe import nasty_rows
 from treespec import wrap
 from treespec.adapters import _ubjson, files
 from treespec.adapters import lightgbm as lightgbm_adapter
+from treespec.adapters import treelite as treelite_adapter
 from treespec.adapters import xgboost as xgboost_adapter
 from treespec.errors import FileFormatError, TreespecError, UnsupportedModelError
 
@@ -72,6 +79,23 @@ LIGHTGBM = {
 }
 
 
+def treelite_imported(make, y=Y, **options):
+    import treelite
+
+    return treelite.sklearn.import_model(make(**options).fit(np.nan_to_num(X), y))
+
+
+TREELITE = {
+    "forest": lambda: treelite_imported(RandomForestRegressor, n_estimators=4, max_depth=4, random_state=0),
+    "three classes": lambda: treelite_imported(RandomForestClassifier, THREE, n_estimators=4, max_depth=4, random_state=0),
+    "boosting": lambda: treelite_imported(GradientBoostingClassifier, THREE, n_estimators=4, random_state=0),
+    "histogram": lambda: treelite_imported(HistGradientBoostingRegressor, max_iter=4, categorical_features=[2]),
+    "xgboost": lambda: __import__("treelite").frontend.from_xgboost(XGBOOST["codes"]()),
+    "vector leaves": lambda: __import__("treelite").frontend.from_xgboost(XGBOOST["vector leaves"]()),
+    "lightgbm": lambda: __import__("treelite").frontend.from_lightgbm(LIGHTGBM["codes"]()),
+}
+
+
 def same_but_for(forest, other, *, values=False):
     """Compare all fields but the name of the framework (and, where asked, values of inner nodes, which only a trained booster tells)."""
     value = np.where(forest.is_leaf[:, None], other.value, np.nan) if values else other.value
@@ -95,6 +119,17 @@ def test_a_lightgbm_file_gives_the_forest_of_the_booster(tmp_path, name):
     forest = files.treespec_adapt(str(tmp_path / "model.txt"))
     assert forest.framework == "lightgbm model file"
     assert same_but_for(forest, lightgbm_adapter.treespec_adapt(booster))
+
+
+@pytest.mark.parametrize("name", TREELITE)
+def test_a_treelite_checkpoint_gives_the_forest_of_the_model(tmp_path, name):
+    model = TREELITE[name]()
+    model.serialize(str(tmp_path / "model.bin"))
+    forest = files.treespec_adapt(tmp_path / "model.bin")
+    assert forest.framework == "treelite checkpoint"
+    assert same_but_for(forest, treelite_adapter.treespec_adapt(model))
+    rows = nasty_rows(forest, np.random.default_rng(0))
+    np.testing.assert_array_equal(wrap(tmp_path / "model.bin").predict(rows), wrap(model).predict(rows))
 
 
 @pytest.mark.parametrize("make", [XGBOOST["codes"], LIGHTGBM["codes"], XGBOOST["three classes"], LIGHTGBM["zero as missing"]])
@@ -164,6 +199,9 @@ def test_a_file_needs_no_framework(tmp_path):
         (b"{i\x01a[$d#l\x7f\xff\xff\xff", "a length of 2147483647 with 0 bytes left"),
         (b"{i\x01aSL\xff\xff\xff\xff\xff\xff\xff\xff", "a length of -1"),
         (b"{i\x01a?", "unknown marker"),
+        (b"\x03\0\0\0" * 20, "Treelite 3"),
+        (b"\x04\0\0\0", "end inside an array"),
+        (b"\x04\0\0\0" + bytes(8) + b"\x02\x02" + b"\xff" * 8, "18446744073709551615 trees"),
         (b"tree\n", "end of trees"),
         (b"tree\nversion=v4\nmax_feature_idx=99999999999999\nend of trees\n", "sizes of 0 to"),
         (b"tree\nversion=v4\nmax_feature_idx=1\nnum_tree_per_iteration=99999999\nend of trees\n", "sizes of 0 to"),
@@ -202,6 +240,8 @@ CONTENTS = {
     "xgboost ubj": lambda: bytes(XGBOOST["codes"]().save_raw("ubj")),
     "vector leaves": lambda: bytes(XGBOOST["vector leaves"]().save_raw("ubj")),
     "lightgbm": lambda: LIGHTGBM["codes"]().model_to_string().encode(),
+    "treelite": lambda: TREELITE["xgboost"]().serialize_bytes(),
+    "treelite, leaves with vectors": lambda: TREELITE["three classes"]().serialize_bytes(),
 }
 
 

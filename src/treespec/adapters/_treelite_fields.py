@@ -72,6 +72,8 @@ class Trees:
         if ((first < 0) | (first > last) | (last > end)).any():
             raise refused(f"lists inside {name}", "one that runs over its end")
         width = last - first
+        if width.sum() > sum(len(a) for a in parts):
+            raise refused(f"a list of its own in {name} for each node", "lists that overlap")
         offset = np.concatenate([[0], np.cumsum(width)])
         where = np.arange(offset[-1]) - np.repeat(offset[:-1], width) + np.repeat(first + shift, width)
         return offset, (np.concatenate(parts) if parts else np.empty(0))[where]

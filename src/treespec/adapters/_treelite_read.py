@@ -1,4 +1,4 @@
-"""Reads a Treelite model into flat arrays. With `_treelite_fields` and `_treelite_bytes`, all that treespec knows of Treelite's fields."""
+"""Reads a Treelite model into flat arrays. Its fields are known to this file, `_treelite_fields`, `_treelite_bytes`, `treelite_checkpoint`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from treespec.adapters._treelite_fields import Fields, Trees, refused
 
 LESS, LESS_OR_EQUAL = 2, 3
 TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
+MOST_OUTPUTS = 1 << 16
 _EXACT_INTEGER = {"float32": 2**24, "float64": 2**31 - 1}  # category codes beyond are never matched
 
 
@@ -97,8 +98,12 @@ def structure_of(model: Any) -> TreeliteStructure:
     O(n_nodes) time and memory, plus some 0.1 ms a tree for Treelite's accessors.
     """
     header = Fields(model.get_header_accessor())
-    n_trees = int(header.number("num_tree"))
-    raw = Trees([Fields(model.get_tree_accessor(t)) for t in range(n_trees)])
+    return structure_from(header, [Fields(model.get_tree_accessor(t)) for t in range(int(header.number("num_tree")))])
+
+
+def structure_from(header: Fields, trees: list[Fields]) -> TreeliteStructure:
+    """Return the trees behind the fields of a model's header and of its trees; errors as in `structure_of`."""
+    raw = Trees(trees)
     reached = reachable(raw.column("cleft"), raw.column("cright"), raw.offset)
     source, leaf = reached.source, reached.left == -1
     dtype: Literal["float32", "float64"] = "float32" if raw.dtype("threshold") == np.float32 else "float64"
@@ -106,6 +111,8 @@ def structure_of(model: Any) -> TreeliteStructure:
     category_offset, category = _categories(raw, source, categorical, dtype)
     feature = np.where(leaf, -1, raw.column("split_index")[source]).astype(np.int32)
     n_classes = tuple(int(k) for k in header.array("num_class"))
+    if len(n_classes) * max(n_classes) > MOST_OUTPUTS:
+        raise refused(f"at most {MOST_OUTPUTS} outputs", str(n_classes))
     tree_output, columns = _outputs(header, n_classes)
     average = bool(header.number("average_tree_output"))
     value = _values(raw, reached, columns, sum(n_classes), average)

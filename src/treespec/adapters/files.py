@@ -1,4 +1,4 @@
-"""Adapter for saved models: the path of an XGBoost file (JSON or UBJSON) or a LightGBM text is a model too.
+"""Adapter for saved models: the path of an XGBoost file (JSON or UBJSON), a LightGBM text or a Treelite checkpoint is a model too.
 
 The content tells the format, not the suffix, and no framework need be installed. A file is a bare booster: wrappers' class labels,
 ``missing=`` and early stopping are not in it. There is nothing to compare with, so no self-check.
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from treespec.adapters import lightgbm, lightgbm_text, xgboost, xgboost_document
+from treespec.adapters import lightgbm, lightgbm_text, treelite, treelite_checkpoint, xgboost, xgboost_document
 from treespec.errors import FileFormatError, InvalidForestError
 from treespec.hooks import hookimpl
 from treespec.ir import Forest
@@ -24,6 +24,7 @@ _OTHERS = {
     ),
     b"binf": ("XGBoost's binary format of before 1.0", "load and save it with XGBoost 1.0 to 3.0"),
     b"bs64": ("XGBoost's binary format of before 1.0", "load and save it with XGBoost 1.0 to 3.0"),
+    b"\x03\0\0\0": ("a checkpoint of Treelite 3", "load and save it with Treelite 4"),
     b"PK": ("a zip archive", "unpack it"),
     b"\x1f\x8b": ("a gzip file", "unpack it"),
 }
@@ -32,7 +33,7 @@ _OTHERS = {
 
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
-    """Return the forest of a saved XGBoost or LightGBM model, given its path."""
+    """Return the forest of a saved XGBoost, LightGBM or Treelite model, given its path."""
     if not isinstance(model, (str, os.PathLike)):
         return None
     path = Path(model)
@@ -41,6 +42,8 @@ def treespec_adapt(model: Any) -> Forest | None:
         if data[:1] == b"{":
             document = xgboost_document.read(data)
             return xgboost.forest_of(document, framework=xgboost.framework_of("xgboost model file", document))
+        if data.startswith(treelite_checkpoint.START):
+            return treelite.forest_of(treelite_checkpoint.read(data), framework="treelite checkpoint")
         text = lightgbm_text.read(data.decode("utf-8", "replace"))
         return lightgbm.forest_of(text, framework="lightgbm model file")
     except FileFormatError as error:
@@ -82,12 +85,12 @@ def _check_start(path: Path, start: bytes, size: int) -> None:
     for first, (what, hint) in _OTHERS.items():
         if start.startswith(first):
             raise _refused(f"{str(path)!r}, {what}", hint)
-    if not (start.startswith((b"tree\n", b"tree\r\n", b"{"))):
+    if not (start.startswith((b"tree\n", b"tree\r\n", b"{", treelite_checkpoint.START))):
         raise _refused(
             f"{str(path)!r}, which starts with {start[:16]!r}",
-            "save it with save_model of XGBoost (.json or .ubj) or LightGBM (.txt)",
+            "save it with save_model of XGBoost (.json or .ubj) or LightGBM (.txt), or serialize of Treelite",
         )
 
 
 def _refused(came: str, hint: str) -> FileFormatError:
-    return FileFormatError(str(FileFormatError.expected("the path of a saved XGBoost or LightGBM model", came, hint)))
+    return FileFormatError(str(FileFormatError.expected("the path of a saved XGBoost, LightGBM or Treelite model", came, hint)))

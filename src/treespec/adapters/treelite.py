@@ -31,7 +31,17 @@ def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a Treelite model. Class labels and column names are not in it: prediction gives probabilities, as Treelite's."""
     if not is_a(model, "treelite", "Model"):
         return None
-    structure = structure_of(model)
+    return forest_of(structure_of(model), framework="treelite")
+
+
+def forest_of(structure: TreeliteStructure, *, framework: str) -> Forest:
+    """Return the forest of Treelite's trees.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are none, or the postprocessor is not known.
+    """
     if structure.postprocessor not in _LINKS or structure.task not in _TASKS:
         raise UnsupportedModelError.expected(
             f"a postprocessor of {sorted(_LINKS)}", f"{structure.postprocessor!r} ({structure.task})", "wrap the original model instead"
@@ -46,7 +56,7 @@ def treespec_adapt(model: Any) -> Forest | None:
         sum_dtype=structure.input_dtype,
         inputs=InputRule(dtype=structure.input_dtype, categorical=structure.categorical_columns),
         task=_task(structure),
-        framework="treelite",
+        framework=framework,
     )
 
 

@@ -34,7 +34,7 @@ def wrap(model: object, X: Any = None, y: Any = None, *, sample_weight: Any = No
     ----------
     model : object
         A fitted model of scikit-learn (trees, forests, gradient boosting), XGBoost or LightGBM (boosters or wrappers), a
-        ``treelite.Model``, the path of a saved XGBoost or LightGBM model, or what an adapter plugin knows.
+        ``treelite.Model``, the path of a saved XGBoost, LightGBM or Treelite model, or what an adapter plugin knows.
     X : array-like or frame of shape (n, n_features), optional
         The rows that the model was fitted on; what needs them says so.
     y : array-like of shape (n,) or (n, n_targets), optional
