@@ -1,4 +1,4 @@
-"""Reads a Treelite model into flat arrays. Its fields are known to this file, `_treelite_fields`, `_treelite_bytes`, `treelite_checkpoint`."""
+"""Reads a Treelite model into flat arrays. Its fields are known to this file, `_treelite_*` and `treelite_checkpoint`."""
 
 from __future__ import annotations
 
