@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +25,11 @@ from treespec.errors import TreespecError
 from treespec.ir import InputRule
 from treespec.students.c_code import expected_outputs
 from treespec.students.c_rows import raw_rows
+from treespec.students.fold import store
+from treespec.students.mlp import MLPStudent
+from treespec.students.outcome import Outcome
 from treespec.students.packed import PackedStudent
+from treespec.students.preprocess import Column, Preprocess
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -53,9 +58,9 @@ int main(int n, char **arguments) {
 """
 
 
-def run(student, rows, folder, command=CHECKED):
+def run(student, rows, folder, command=CHECKED, **options):
     """Return what the compiled C gives for float32 rows: outputs and margins; its own self-test must pass too."""
-    export = student.to_c(folder, "m")
+    export = student.to_c(folder, "m", **options)
     (folder / "main.c").write_text(MAIN)
     subprocess.run([*command, "m.c", "main.c", "-o", "main", "-lm"], cwd=folder, check=True)
     subprocess.run([folder / "main", "test"], check=True, capture_output=True)
@@ -64,13 +69,16 @@ def run(student, rows, folder, command=CHECKED):
     return table[:, : export.n_outputs], table[:, export.n_outputs :], export
 
 
-def same(student, rows, folder, rtol=0.0):
-    """Compare outputs within 1e-6 relative, and margins bit for bit (or within ``rtol``)."""
+def same(student, rows, folder, **options):
+    """Compare outputs and margins within 1e-6 relative, margins bit for bit where the student gives them as they are."""
     rows = rows.astype(np.float32)
-    outputs, margins, export = run(student, rows, folder)
+    outputs, margins, export = run(student, rows, folder, **options)
     margin = student._margin(raw_rows(student, rows))
-    np.testing.assert_allclose(margins, margin.astype(np.float32), rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(outputs, expected_outputs(student.outcome, margin), rtol=max(1e-6, rtol), atol=max(1e-7, rtol))
+    plain = student.head in {"margin", "value"}
+    np.testing.assert_allclose(margins, margin.astype(np.float32), rtol=0 if plain else 1e-6, atol=0)
+    np.testing.assert_allclose(outputs, expected_outputs(student.outcome, margin), rtol=1e-6, atol=1e-38)
+    if not options.get("fast"):
+        assert export.data_bytes <= student.n_bytes
     return export
 
 
@@ -102,9 +110,8 @@ def test_packed_trees_are_bit_equal(name, model, X, y, leaf_bits, tmp_path):
     good = np.isfinite(rows).all(axis=1) if forest.inputs.infinite == "refuse" else np.ones(len(rows), bool)
     if forest.inputs.nan == "refuse":
         good &= ~np.isnan(rows).any(axis=1)
-    export = same(student, rows[good], tmp_path)
-    if leaf_bits is not None:
-        assert export.data_bytes <= student.n_bytes
+    same(student, rows[good], tmp_path)
+    same(student, rows[good], tmp_path, fast=True, libm=False)
 
 
 def test_refused_rows_give_nan(tmp_path):
@@ -119,9 +126,9 @@ def test_refused_rows_give_nan(tmp_path):
 @given(
     seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]), sums=st.sampled_from(["float32", "float64"]),
     bits=st.sampled_from([None, 1, 5, 16]), outputs=st.integers(1, 3), categories=st.booleans(), depth=st.integers(0, 5),
-    aggregation=st.sampled_from(["sum", "mean"]), odd=st.booleans(),
+    aggregation=st.sampled_from(["sum", "mean"]), odd=st.booleans(), fast=st.booleans(),
 )  # fmt: skip
-def test_any_forest(seed, dtype, sums, bits, outputs, categories, depth, aggregation, odd, tmp_path_factory):
+def test_any_forest(seed, dtype, sums, bits, outputs, categories, depth, aggregation, odd, fast, tmp_path_factory):
     rng = np.random.default_rng(seed)
     categorical = (0,) if categories else ()
     rule = InputRule(
@@ -134,7 +141,7 @@ def test_any_forest(seed, dtype, sums, bits, outputs, categories, depth, aggrega
     rows = strategies.rows(rng, forest, 60, missing=0.2)
     if categories:
         rows[:, 0] = rng.choice([0, 1, 2, 3, 9, -1, -0.5, 2.7, 2.0**31, 1e30, np.inf, np.nan], len(rows))
-    same(PackedStudent.of(forest, bits), rows, tmp_path_factory.mktemp("c"))
+    same(PackedStudent.of(forest, bits), rows, tmp_path_factory.mktemp("c"), fast=fast)
 
 
 @pytest.mark.parametrize("side", [np.inf, -np.inf, 0])
@@ -143,7 +150,8 @@ def test_thresholds_beside_short_numbers(side, tmp_path):
     forest = forest.with_values(forest.value, threshold=np.nextafter(forest.threshold, side) if side else forest.threshold / 3)
     near = np.concatenate([strategies.GRID, strategies.GRID / 3]).astype(np.float32)
     pool = np.concatenate([near, np.nextafter(near, np.float32(9)), np.nextafter(near, np.float32(-9)), [np.nan, np.inf, -np.inf]])
-    same(PackedStudent.of(forest), np.random.default_rng(1).choice(pool, (300, 2)), tmp_path)
+    for fast in (False, True):
+        same(PackedStudent.of(forest), np.random.default_rng(1).choice(pool, (300, 2)), tmp_path, fast=fast)
 
 
 @pytest.mark.parametrize("unknown", ["other", "missing"])
@@ -172,7 +180,7 @@ def test_large_codes_and_many_nodes(tmp_path):
 def test_boosted_students(name, model, X, y, tmp_path):
     w = treespec.wrap(model.fit(X, y), X, y)
     student = w.distill(600, compressor="boosted", leaf_bits=5)
-    export = same(student, X[:150].astype(np.float32), tmp_path, rtol=1e-6)
+    export = same(student, X[:150].astype(np.float32), tmp_path, libm=False)
     assert export.data_bytes <= 600
 
 
@@ -196,8 +204,55 @@ def test_nets(name, model, X, y, precision, tmp_path):
     student = w.distill("2KB", compressor="mlp", precision=precision, steps=20)
     rows = X[:100].astype(np.float32).copy()
     rows[0, 0], rows[1, 1], rows[2, 2] = np.inf, -np.inf, 1e30
-    export = same(student, rows, tmp_path, rtol=2e-5)
-    assert export.data_bytes <= student.n_bytes
+    for libm in (True, False):
+        same(student, rows, tmp_path, libm=libm)
+
+
+def test_nets_are_the_same_bits_when_compiled_for_speed(tmp_path):
+    rng, shape = np.random.default_rng(0), (9, 13, 6, 3)
+    nets = [[(rng.normal(size=(b, a)), 100 * rng.normal(size=b)) for a, b in pairwise(shape)] for _ in range(2)]
+    exponent, members = store(nets, np.full(9, 5.0), np.full(9, 3.0), "int8")
+    made = MLPStudent(Outcome("multi-output", "identity", 3, 9), Preprocess((Column(),) * 9), exponent, members, "value", "int8")
+    rows = np.random.default_rng(1).normal(5, 30, (500, 9)).astype(np.float32)
+    _, margins, _ = run(made, rows, tmp_path, [*STRICT, "-O3", "-march=native"])
+    np.testing.assert_array_equal(margins, made._margin(rows).astype(np.float32))
+
+
+def test_the_constant_data_is_what_the_report_says(tmp_path):
+    forest = treespec.wrap(RandomForestRegressor(10, max_depth=5, random_state=0).fit(*DIABETES)).forest
+    for student, fast in ((PackedStudent.of(forest), False), (PackedStudent.of(forest, 6), False), (PackedStudent.of(forest), True)):
+        export = student.to_c(tmp_path, "m", fast=fast)
+        subprocess.run([*STRICT, "-O0", "-c", "m.c"], cwd=tmp_path, check=True)
+        table = subprocess.run(["nm", "-S", "m.o"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        symbols = [line.split() for line in table.splitlines()]
+        assert sum(int(s[1], 16) for s in symbols if len(s) == 4 and s[2] in "rR") == export.data_bytes
+        assert not [s for s in symbols if s[-2] in "bBdDC"]  # no variables: the stack is all the RAM
+        assert fast or export.data_bytes <= student.n_bytes
+        assert export.operations["leaves added"] == 10 and export.operations["steps down at most"] == 50
+
+
+def test_without_libm_nothing_is_called(tmp_path):
+    w = treespec.wrap(GradientBoostingClassifier(n_estimators=4).fit(*IRIS), *IRIS)
+    for libm in (True, False):
+        w.distill("1KB", compressor="packed", leaf_bits=5).to_c(tmp_path, "m", libm=libm)
+        subprocess.run([*STRICT, "-O2", "-fno-builtin", "-c", "m.c"], cwd=tmp_path, check=True)
+        wanted = subprocess.run(["nm", "-u", "m.o"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+        assert ("exp" in wanted) == libm and set(wanted) <= {"U", "exp", "memcpy", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def test_functions_without_libm_are_exact(tmp_path):
+    from treespec.students.c_math import without_libm
+
+    text = without_libm(
+        "static double all(double v, int k) { return k == 0 ? exp(v) : k == 1 ? log(fabs(v)) : k == 2 ? log1p(fabs(v)) : sqrt(fabs(v)); }\n"
+    )
+    main = "int main(void) { double v; while (fread(&v, 8, 1, stdin)) for (int k = 0; k < 4; k++) { double o = all(v, k); fwrite(&o, 8, 1, stdout); } return 0; }"
+    (tmp_path / "f.c").write_text("#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n" + text + main)
+    subprocess.run([*STRICT, "f.c", "-o", "f"], cwd=tmp_path, check=True)
+    v = np.concatenate([np.linspace(-50, 50, 2001)[::2] + 1e-3, 10.0 ** np.arange(-12, 3), [-690.0, 700.0]])
+    out = np.frombuffer(subprocess.run([tmp_path / "f"], input=v.tobytes(), check=True, capture_output=True).stdout).reshape(-1, 4)
+    expected = np.column_stack([np.exp(v), np.log(abs(v)), np.log1p(abs(v)), np.sqrt(abs(v))])
+    np.testing.assert_allclose(out, expected, rtol=1e-14, atol=1e-16)
 
 
 def test_a_shared_library_has_no_state(tmp_path):

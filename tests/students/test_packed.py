@@ -174,7 +174,7 @@ def test_deep_forests_share_leaf_values():
     X, y = load_diabetes(return_X_y=True)
     f = treespec.wrap(RandomForestRegressor(20, random_state=0).fit(X, np.round(y, -1))).forest
     student = PackedStudent.of(f)
-    assert student.unpacked.leaves.row is not None
+    assert student.unpacked.leaves.table is not None
     assert student.n_bytes < f.n_leaves * 8
 
 

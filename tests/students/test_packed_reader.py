@@ -15,8 +15,9 @@ from treespec.ir import InputRule
 from treespec.students.outcome import Outcome
 from treespec.students.packed import PackedStudent
 from treespec.students.packed_bits import BitReader, BitWriter
+from treespec.students.packed_direct import choose_direct, read_direct, write_direct
 from treespec.students.packed_format import pack
-from treespec.students.packed_numbers import Mapping, choose, read_table, write_keys, write_style
+from treespec.students.packed_numbers import Mapping, choose, numbers_of, read_keys, read_style, write_keys, write_style
 
 
 def payloads():
@@ -126,14 +127,17 @@ def test_sorted_numbers_come_back(values, dtype, short):
         numbers = np.unique(np.round(numbers[np.abs(numbers) < 1e4], 2)) + np.zeros(1, dtype)
     if not len(numbers):
         return
-    style, keys, bits = choose(numbers, dtype, None)
-    out = BitWriter()
-    write_style(out, style, None)
-    write_keys(out, keys, style.k)
-    assert out.n_bits == bits
-    read_style, back = read_table(BitReader(out.to_bytes()), len(numbers), dtype, None)
-    assert read_style == style
-    np.testing.assert_array_equal(back, numbers)
+    ways = ((lambda v, d: choose(v, d, None), write_keys, read_keys), (choose_direct, write_direct, lambda *a: read_direct(*a).keys))
+    for chosen, write, read in ways:
+        style, keys, bits = chosen(numbers, dtype)
+        out = BitWriter()
+        write_style(out, style, None)
+        write(out, keys, style.k)
+        assert out.n_bits == bits
+        source = BitReader(out.to_bytes())
+        assert read_style(source, None) == style
+        np.testing.assert_array_equal(numbers_of(style, read(source, len(numbers), style.k), dtype), numbers)
+        assert source.position == bits
 
 
 @pytest.mark.parametrize("mapping", [Mapping("decimal", 2), Mapping("binary", 35), Mapping("float", 12)])

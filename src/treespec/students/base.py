@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from treespec.ir import link as links
 from treespec.students.outcome import Outcome
@@ -93,20 +93,39 @@ class Student(ABC):
         """Write the student to one file, to be read with `treespec.load_student`."""
         Path(path).write_bytes(self.to_bytes())
 
-    def to_c(self, directory: str | Path, prefix: str = "treespec") -> CExport:
+    def to_c(
+        self,
+        directory: str | Path,
+        prefix: str = "treespec",
+        *,
+        libm: bool = True,
+        fast: bool = False,
+        unit: ArrayLike | None = None,
+    ) -> CExport:
         """Write the student as C99: ``prefix.h``, ``prefix.c`` and a self-test, ``prefix_test.c``.
 
         ``void prefix_predict(const float *x, float *out)`` gives what `predict` gives, or probabilities for classes; no heap, no
         recursion, all data constant.
 
+        Parameters
+        ----------
+        libm : bool
+            Whether links may call ``exp`` and its like; without, they are written out. Trees and nets themselves call nothing.
+        fast : bool
+            Add tables to packed trees that make one row about three times as fast: 4 bytes a node and a threshold, beyond the budget.
+        unit : float or (n_features,) array-like, optional
+            Take and give integers, without any floating point: input j is an int32 that stands for ``x[j] * unit[j]`` (categories: their
+            codes), ``INT32_MIN`` for missing; ``prefix_margin`` gives margins in units of ``PREFIX_STEP``. For packed trees whose leaf
+            values are rounded.
+
         Returns
         -------
         CExport
-            The three paths, the bytes of constant data and of stack.
+            The three paths, the bytes of constant data and of stack, and how many operations a prediction takes.
         """
         from treespec.students.c_export import export
 
-        return export(self, directory, prefix)
+        return export(self, directory, prefix, libm=libm, fast=fast, unit=unit)
 
     def __repr__(self) -> str:
         """Say what the student is in one line."""

@@ -15,6 +15,7 @@ from treespec.ir import link as links
 from treespec.students.outcome import Outcome
 
 _A_LINE = 16
+C_TYPES = {"float32": "float", "float64": "double", **{f"{sign}int{n}": f"{sign}int{n}_t" for sign in ("", "u") for n in (8, 16, 32, 64)}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class CCode:
     Attributes
     ----------
     text : str
-        Defines ``static int refused(const float *x)`` and ``static void sums(const float *x, SUM *out)``.
+        Defines ``static int refused(const INPUT *x)`` and ``static void sums(const INPUT *x, SUM *out)``, and the types.
     data_bytes : int
         Bytes of all constant arrays.
     n_sums : int
@@ -33,6 +34,8 @@ class CCode:
         Bytes of local arrays of one prediction, about.
     notes : list of str
         For the header: what a caller must know of the columns.
+    operations : dict of str to int
+        What one prediction takes, by kind of operation.
     """
 
     text: str
@@ -40,6 +43,7 @@ class CCode:
     n_sums: int
     stack_bytes: int
     notes: list[str]
+    operations: dict[str, int]
 
 
 def check_prefix(prefix: str) -> str:
@@ -61,8 +65,7 @@ def byte_array(name: str, data: bytes) -> str:
 
 def number_array(name: str, values: NDArray[Any]) -> str:
     """Return a constant array of numbers, exact."""
-    kinds = {"float32": "float", "float64": "double", "uint16": "uint16_t", "int8": "int8_t", "int32": "int32_t"}
-    return f"static const {kinds[values.dtype.name]} {name}[] = {{\n{_lines([c_number(v) for v in values.ravel()] or ['0'])}\n}};\n"
+    return f"static const {C_TYPES[values.dtype.name]} {name}[] = {{\n{_lines([c_number(v) for v in values.ravel()] or ['0'])}\n}};\n"
 
 
 def _lines(items: Sequence[str]) -> str:
@@ -128,14 +131,12 @@ def finish_code(outcome: Outcome, head: str, n_sums: int) -> tuple[str, int]:
     n_outputs = 2 if both else k
     if not to_margin and not link:
         cast = f"    SUM s[{n_sums}];\n    int k;\n    sums(x, s);\n    for (k = 0; k < {k}; k++) out[k] = (float)s[k];\n"
-        return _function("margins", "const float *x, float *out", cast) + _function(
-            "predictions", "const float *x, float *out", "    margins(x, out);\n"
-        ), n_outputs
+        return _function("margins", cast) + _function("predictions", "    margins(x, out);\n"), n_outputs
     most = max(n_sums, k, n_outputs)
     first = f"    SUM s[{n_sums}];\n    double v[{most}];\n    int k;\n    sums(x, s);\n"
     first += f"    for (k = 0; k < {n_sums}; k++) v[k] = (double)s[k];\n"
-    text = _function("margins", "const float *x, float *out", first + to_margin + _out(k))
-    return text + _function("predictions", "const float *x, float *out", first + to_margin + link + _out(n_outputs)), n_outputs
+    text = _function("margins", first + to_margin + _out(k))
+    return text + _function("predictions", first + to_margin + link + _out(n_outputs)), n_outputs
 
 
 def _head(outcome: Outcome, head: str) -> str:
@@ -151,8 +152,8 @@ def _out(n: int) -> str:
     return f"    for (k = 0; k < {n}; k++) out[k] = (float)v[k];\n"
 
 
-def _function(name: str, arguments: str, body: str) -> str:
-    return f"\nstatic void {name}({arguments})\n{{\n{body}}}\n"
+def _function(name: str, body: str) -> str:
+    return f"\nstatic void {name}(const float *x, float *out)\n{{\n{body}}}\n"
 
 
 def gives_probabilities(outcome: Outcome) -> bool:

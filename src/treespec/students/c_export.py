@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from treespec.errors import UnsupportedModelError
-from treespec.students.c_code import CCode, check_prefix, expected_outputs, finish_code, number_array
+from treespec.errors import TreespecError, UnsupportedModelError
+from treespec.students.c_code import CCode, check_prefix, expected_outputs, finish_code
+from treespec.students.c_math import without_libm
 from treespec.students.c_rows import raw_rows, test_rows
+from treespec.students.c_text import Names, header_text, source_text, test_text
 
 if TYPE_CHECKING:
     from treespec.students.base import Student
@@ -21,17 +23,21 @@ _TEST_ROWS = 20
 
 @dataclass(frozen=True)
 class CExport:
-    """What was written.
+    """What was written, and what it takes.
 
     Attributes
     ----------
     header, source, test : Path
     data_bytes : int
-        Constant data (flash), code not counted.
+        Constant data (flash), code not counted: at most the student's ``n_bytes``, unless ``fast``.
     stack_bytes : int
-        Local arrays of one prediction (RAM), about.
+        Local arrays of one prediction (RAM), about. There are no other variables.
     n_outputs : int
         Length of ``out``.
+    operations : dict of str to int
+        What one prediction takes.
+    step : float or None
+        What one unit of ``out`` means, where outputs are integers.
     """
 
     header: Path
@@ -40,9 +46,19 @@ class CExport:
     data_bytes: int
     stack_bytes: int
     n_outputs: int
+    operations: dict[str, int]
+    step: float | None = None
 
 
-def export(student: Student, directory: str | Path, prefix: str = "treespec") -> CExport:
+def export(
+    student: Student,
+    directory: str | Path,
+    prefix: str = "treespec",
+    *,
+    libm: bool = True,
+    fast: bool = False,
+    unit: ArrayLike | None = None,
+) -> CExport:
     """Write ``prefix.h``, ``prefix.c`` and ``prefix_test.c`` into a directory.
 
     Parameters
@@ -53,6 +69,8 @@ def export(student: Student, directory: str | Path, prefix: str = "treespec") ->
         Made where it does not exist.
     prefix : str
         Of file and function names.
+    libm, fast, unit
+        As in `treespec.students.base.Student.to_c`.
 
     Returns
     -------
@@ -61,118 +79,79 @@ def export(student: Student, directory: str | Path, prefix: str = "treespec") ->
     Raises
     ------
     UnsupportedModelError
-        For students of another kind.
+        For students of another kind, or options that are not for this kind.
     """
     check_prefix(prefix)
-    code = _code(student)
-    finish, n_outputs = finish_code(student.outcome, getattr(student, "head", "margin"), code.n_sums)
     folder = Path(directory)
+    code, finish, rows, expected, names, step = _integer(student, prefix, unit, fast) if unit is not None else _plain(student, prefix, fast)
+    body = code.text + finish
     folder.mkdir(parents=True, exist_ok=True)
-    export = CExport(
-        folder / f"{prefix}.h", folder / f"{prefix}.c", folder / f"{prefix}_test.c", code.data_bytes, code.stack_bytes, n_outputs
-    )
-    export.header.write_text(_header(student, code, prefix, n_outputs), encoding="utf-8")
-    export.source.write_text(_source(code, finish, prefix, n_outputs, student.outcome.n_outputs), encoding="utf-8")
+    made = CExport(
+        folder / f"{prefix}.h", folder / f"{prefix}.c", folder / f"{prefix}_test.c", code.data_bytes, code.stack_bytes,
+        names.n_outputs, code.operations, step,
+    )  # fmt: skip
+    made.header.write_text(header_text(student.outcome, code, names), encoding="utf-8")
+    made.source.write_text(source_text(body if libm else without_libm(body), names), encoding="utf-8")
+    made.test.write_text(test_text(rows, expected, names), encoding="utf-8")
+    return made
+
+
+Parts = tuple[CCode, str, np.ndarray, np.ndarray, Names, float | None]
+
+
+def _plain(student: Student, prefix: str, fast: bool) -> Parts:
+    code = _code(student, fast=fast)
+    outcome = student.outcome
+    finish, n_outputs = finish_code(outcome, getattr(student, "head", "margin"), code.n_sums)
     rows = test_rows(student, _TEST_ROWS)
-    export.test.write_text(
-        _test(rows, expected_outputs(student.outcome, student._margin(raw_rows(student, rows))), prefix), encoding="utf-8"
-    )
-    return export
+    expected = expected_outputs(outcome, student._margin(raw_rows(student, rows))).astype(np.float32)
+    return code, finish, rows, expected, Names(prefix, outcome.n_features, outcome.n_outputs, n_outputs), None
 
 
-def _code(student: Student) -> CCode:
+def _code(student: Student, *, fast: bool) -> CCode:
     if student.kind == "packed":
         from treespec.students.c_packed import packed_code
 
-        return packed_code(student)  # type: ignore[arg-type]
-    if student.kind == "mlp":
+        return packed_code(student, fast=fast)  # type: ignore[arg-type]
+    if student.kind == "mlp" and not fast:
         from treespec.students.c_mlp import mlp_code
 
         return mlp_code(student)  # type: ignore[arg-type]
+    if student.kind == "mlp":
+        raise UnsupportedModelError.expected(
+            "a student of packed trees for fast=True", "one of nets", "leave fast out: nets have no tables"
+        )
     raise UnsupportedModelError.expected("a student of packed trees or nets", f"kind {student.kind!r}", "distil with a built-in compressor")
 
 
-def _header(student: Student, code: CCode, prefix: str, n_outputs: int) -> str:
-    outcome, guard = student.outcome, f"{prefix.upper()}_H"
-    meaning = "what predict gives"
-    if n_outputs > 1 and outcome.classes is not None and len(outcome.classes) == 1:
-        meaning = "probabilities of " + ", ".join(str(c) for c in outcome.classes[0])
-    names = [] if outcome.feature_names is None else [f"x[{j}] is {name}" for j, name in enumerate(outcome.feature_names)]
-    lines = [f"A student of {outcome.framework}, written by treespec.", f"out: {meaning}.", *names, *code.notes]
-    comment = "\n".join(f" * {_plain(line)}" for line in lines)
-    return f"""/*
-{comment}
- * {code.data_bytes} bytes of constant data; about {code.stack_bytes} bytes of stack; no heap.
- */
-#ifndef {guard}
-#define {guard}
+def _integer(student: Any, prefix: str, unit: ArrayLike, fast: bool) -> Parts:
+    from treespec.students.c_integer import MISSING, integer_forest, units_of
+    from treespec.students.c_packed import PAD, Layout, forest_code
 
-#define {prefix.upper()}_N_FEATURES {outcome.n_features}
-#define {prefix.upper()}_N_MARGINS {outcome.n_outputs}
-#define {prefix.upper()}_N_OUTPUTS {n_outputs}
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* x: {outcome.n_features} values, NaN for missing; out: {n_outputs} values. */
-void {prefix}_predict(const float *x, float *out);
-
-/* The {outcome.n_outputs} raw margins. */
-void {prefix}_margin(const float *x, float *out);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
+    if student.kind != "packed":
+        raise UnsupportedModelError.expected(
+            "a student of packed trees for integers", f"one of kind {student.kind!r}", "distil with compressor='boosted' or 'packed'"
+        )
+    if fast:
+        raise TreespecError.expected("unit or fast", "both", "leave one of them out")
+    units = units_of(student, unit)
+    u, data = integer_forest(student, units)
+    code = forest_code(student, u, Layout(data + bytes(PAD), 0, integer=True))
+    floats = test_rows(student, _TEST_ROWS).astype(np.float64)
+    near = np.clip(np.rint(floats / units), MISSING + 1, -MISSING - 1)
+    rows = np.where(np.isnan(floats), MISSING, near).astype(np.int64).astype(np.int32)
+    forest, step = student.forest, 2.0**u.leaves.step  # type: ignore[union-attr]
+    sums = integer_sums(student, rows, units)
+    wide = "int64_t" if "SUM int64_t" in code.text else "int32_t"
+    names = Names(prefix, forest.n_features, forest.n_outputs, forest.n_outputs, wide, step)
+    finish = "\nstatic void margins(const INPUT *x, SUM *out)\n{\n    sums(x, out);\n}\n"
+    return code, finish, rows, sums, names, step
 
 
-def _plain(line: str) -> str:
-    """Return text that cannot end a comment or leave its line."""
-    return "".join(c if c.isprintable() and c.isascii() else "?" for c in line).replace("*/", "* /").replace("/*", "/ *").rstrip("\\")
+def integer_sums(student: Any, rows: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return the (n, n_outputs) int64 that the integer C code gives for int32 rows, by the student itself."""
+    from treespec.students.c_integer import floats_of
 
-
-def _source(code: CCode, finish: str, prefix: str, n_outputs: int, n_margins: int) -> str:
-    def function(name: str, n: int, work: str) -> str:
-        return f"""
-void {prefix}_{name}(const float *x, float *out)
-{{
-    int i;
-    if (!refused(x)) {work}(x, out);
-    else for (i = 0; i < {n}; i++) out[i] = NAN;
-}}
-"""
-
-    includes = f'#include "{prefix}.h"\n\n#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n'
-    ends = function("predict", n_outputs, "predictions") + function("margin", n_margins, "margins")
-    return includes + code.text + finish + ends
-
-
-def _test(rows: NDArray[np.float32], expected: NDArray[np.float64], prefix: str) -> str:
-    n, p = rows.shape
-    return f"""/* Compares {n} rows with what the student gave when it was exported; exit status 0 if they agree. */
-#include "{prefix}.h"
-
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-
-{number_array("rows", rows)}
-{number_array("expected", expected.astype(np.float32))}
-int main(void)
-{{
-    int i, k, wrong = 0;
-    for (i = 0; i < {n}; i++) {{
-        float out[{expected.shape[1]}];
-        {prefix}_predict(rows + i * {p}, out);
-        for (k = 0; k < {expected.shape[1]}; k++) {{
-            float want = expected[i * {expected.shape[1]} + k];
-            if (!(fabsf(out[k] - want) <= 1e-5f * (1 + fabsf(want)))) wrong++;
-        }}
-    }}
-    printf(wrong ? "%d values differ\\n" : "all values agree (%d differ)\\n", wrong);
-    return wrong != 0;
-}}
-"""
+    x = floats_of(student.forest.inputs, rows, units)
+    margin = student.forest.margin(raw_rows(student, x)).reshape(len(rows), -1)
+    return np.asarray(np.rint(np.ldexp(margin, -student.unpacked.leaves.step)).astype(np.int64))

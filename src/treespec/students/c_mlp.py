@@ -1,39 +1,85 @@
-"""C99 code of nets: weights as they are stored, one function a layer, SiLU between layers."""
+"""C99 code of nets: weights as they are stored, SiLU between layers; float32 operations in the order of `treespec.students.silu`.
+
+Weights lie in groups of four outputs, input by input, so that four sums grow at a time. No function of libm is called.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from treespec.students import silu
 from treespec.students.c_code import CCode, c_number, number_array
 from treespec.students.preprocess import Column
 
 if TYPE_CHECKING:
     from treespec.students.mlp import Layer, MLPStudent
 
-_LARGEST = "3.402823466e38f"
+_GROUP = 4
 
 _HALF = r"""
 static float half(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, rest = h & 1023u;
+    uint32_t bits = (uint32_t)(h & 0x8000u) << 16 | (uint32_t)(h & 0x7fffu) << 13;
     float out;
-    if (exponent == 0) {
-        out = (float)rest * 0x1p-24f;
-        return sign ? -out : out;
-    }
-    sign |= (exponent == 31 ? 255u : exponent + 112u) << 23 | rest << 13;
-    memcpy(&out, &sign, sizeof out);
+    memcpy(&out, &bits, sizeof out);
+    return out * 0x1p112f;
+}
+"""
+
+_POWER = r"""
+static float power_of_two(int n)
+{
+    uint32_t bits = (uint32_t)(n + 127) << 23;
+    float out;
+    memcpy(&out, &bits, sizeof out);
     return out;
 }
 """
 
-_SILU = r"""
+_SILU = f"""
 static void silu(float *h, int n)
-{
+{{
     int i;
-    for (i = 0; i < n; i++) h[i] = h[i] / (1 + expf(-h[i]));
+    for (i = 0; i < n; i++) {{
+        float v = -h[i], whole, r, e;
+        if (v < {c_number(silu.LOWEST)}) v = {c_number(silu.LOWEST)};
+        if (v > {c_number(silu.HIGHEST)}) v = {c_number(silu.HIGHEST)};
+        whole = (v * {c_number(silu.PER_LN2)} + {c_number(silu.ROUND)}) - {c_number(silu.ROUND)};
+        r = (v - whole * {c_number(silu.LN2_HIGH)}) - whole * {c_number(silu.LN2_LOW)};
+        e = {c_number(silu.TAYLOR[0])};
+{"".join(f"        e = e * r + {c_number(factor)};" + chr(10) for factor in silu.TAYLOR[1:])}\
+        h[i] = h[i] / (1 + e * power_of_two((int)whole));
+    }}
+}}
+"""
+
+_LINEAR = r"""
+static void @NAME@(const @WEIGHT_TYPE@ *w, @SCALE_ARGUMENT@const @BIAS_TYPE@ *bias, int n_in, int n_out, const float *in, float *out)
+{
+    int i = 0, j;
+    for (; i + 4 <= n_out; i += 4) {
+        float a = 0, b = 0, c = 0, d = 0;
+        for (j = 0; j < n_in; j++, w += 4) {
+            a += in[j] * @W0@;
+            b += in[j] * @W1@;
+            c += in[j] * @W2@;
+            d += in[j] * @W3@;
+        }
+        out[i] = a;
+        out[i + 1] = b;
+        out[i + 2] = c;
+        out[i + 3] = d;
+    }
+    for (; i < n_out; i++) {
+        float a = 0;
+        for (j = 0; j < n_in; j++, w++) a += in[j] * @W0@;
+        out[i] = a;
+    }
+    for (i = 0; i < n_out; i++) out[i] = out[i]@SCALE@ + @BIAS@;
 }
 """
 
@@ -41,19 +87,28 @@ static void silu(float *h, int n)
 def mlp_code(student: MLPStudent) -> CCode:
     """Return the C code of a student of nets."""
     shape = student.shape
-    arrays, calls, data_bytes = [], [], 0
+    arrays, calls, functions, data_bytes = [], [], {}, 0
     for m, member in enumerate(student.members):
         for k, layer in enumerate(member):
-            text, call, size = _layer(layer, f"{m}_{k}", shape[k], shape[k + 1], k)
-            arrays.append(text)
-            data_bytes += size
-            calls.append(call + (f"    silu({'ba'[k % 2]}, {shape[k + 1]});\n" if k + 1 < len(member) else ""))
+            name, functions[name] = _function(layer)
+            weight, scale, bias = f"weight_{m}_{k}", f"scale_{m}_{k}", f"bias_{m}_{k}"
+            arrays += [_stored(weight, _grouped(layer.weight)), _stored(bias, layer.bias)]
+            data_bytes += layer.weight.nbytes + layer.bias.nbytes
+            if layer.scale is not None:
+                arrays.append(number_array(scale, layer.scale))
+                data_bytes += layer.scale.nbytes
+            between = f"{weight}, {scale if layer.scale is not None else ''}{', ' if layer.scale is not None else ''}{bias}"
+            source = "inputs" if k == 0 else "ba"[(k - 1) % 2]
+            calls.append(f"    {name}({between}, {shape[k]}, {shape[k + 1]}, {source}, {'ba'[k % 2]});\n")
+            calls.append(f"    silu({'ba'[k % 2]}, {shape[k + 1]});\n" if k + 1 < len(member) else "")
         calls.append(f"    for (k = 0; k < {shape[-1]}; k++) out[k] += {'ba'[(len(member) - 1) % 2]}[k];\n")
     widest = max(shape[1:])
     halves = any(part.dtype == np.float16 for member in student.members for layer in member for part in (layer.weight, layer.bias))
     inputs, input_bytes = _inputs(student)
     text = f"""#define SUM float
-{_HALF if halves else ""}{_SILU if len(shape) > 2 else ""}{"".join(arrays)}{inputs}
+#define INPUT float
+{_HALF if halves else ""}{_POWER if len(shape) > 2 or input_bytes else ""}{_SILU if len(shape) > 2 else ""}\
+{"".join(functions.values())}{"".join(arrays)}{inputs}
 static void sums(const float *x, float *out)
 {{
     float inputs[{max(1, shape[0])}], a[{widest}], b[{widest}];
@@ -64,37 +119,45 @@ static void sums(const float *x, float *out)
 {"".join(calls)}    for (k = 0; k < {shape[-1]}; k++) out[k] /= {len(student.members)};
 }}
 {_refused(student.preprocess.columns)}"""
-    return CCode(text, data_bytes + input_bytes, shape[-1], 4 * (shape[0] + 2 * widest) + 100, _notes(student.preprocess.columns))
+    n = len(student.members)
+    operations = {
+        "multiply-adds": n * sum(a * b for a, b in pairwise(shape)), "exponentials": n * sum(shape[1:-1])
+    }  # fmt: skip
+    stack = 4 * (shape[0] + 2 * widest) + 100
+    return CCode(text, data_bytes + input_bytes, shape[-1], stack, _notes(student.preprocess.columns), operations)
 
 
-def _stored(name: str, values: np.ndarray) -> tuple[str, str]:
-    """Return a constant array, and C that reads element ``@``."""
-    if values.dtype == np.float16:
-        return number_array(name, values.view(np.uint16)), f"half({name}[@])"
-    return number_array(name, values), f"(float){name}[@]" if values.dtype == np.int8 else f"{name}[@]"
+def _grouped(weight: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return (n_out, n_in) weights in groups of four outputs, input by input; what is left over output by output."""
+    whole = len(weight) - len(weight) % _GROUP
+    groups = weight[:whole].reshape(-1, _GROUP, weight.shape[1]).transpose(0, 2, 1)
+    return np.concatenate([groups.ravel(), weight[whole:].ravel()])
 
 
-def _layer(layer: Layer, name: str, n_in: int, n_out: int, k: int) -> tuple[str, str, int]:
-    """Return the arrays and the function of a layer, the call, and the bytes."""
-    weight, read_weight = _stored(f"weight_{name}", layer.weight)
-    bias, read_bias = _stored(f"bias_{name}", layer.bias)
-    scale, factor, size = "", "", layer.weight.nbytes + layer.bias.nbytes
-    if layer.scale is not None:
-        scale, factor = number_array(f"scale_{name}", layer.scale), f" * scale_{name}[i]"
-        size += layer.scale.nbytes
-    text = f"""{weight}{scale}{bias}
-static void layer_{name}(const float *in, float *out)
-{{
-    int i, j;
-    for (i = 0; i < {n_out}; i++) {{
-        float sum = 0;
-        for (j = 0; j < {n_in}; j++) sum += in[j] * {read_weight.replace("@", f"i * {n_in} + j")};
-        out[i] = sum{factor} + {read_bias.replace("@", "i")};
-    }}
-}}
-"""
-    source = "inputs" if k == 0 else "ba"[(k - 1) % 2]
-    return text, f"    layer_{name}({source}, {'ba'[k % 2]});\n", size
+def _stored(name: str, values: NDArray[np.generic]) -> str:
+    return number_array(name, values.view(np.uint16) if values.dtype == np.float16 else values)
+
+
+_C_TYPE = {"float32": "float", "float16": "uint16_t", "int8": "int8_t"}
+_READ = {"float32": "{}", "float16": "half({})", "int8": "(float){}"}
+
+
+def _function(layer: Layer) -> tuple[str, str]:
+    """Return the name and the text of the function for layers of this kind."""
+    weight, bias, scaled = layer.weight.dtype.name, layer.bias.dtype.name, layer.scale is not None
+    name = f"linear_{weight}_{bias}" + "_scaled" * scaled
+    text = _LINEAR
+    for part, value in {
+        "NAME": name,
+        "WEIGHT_TYPE": _C_TYPE[weight],
+        "BIAS_TYPE": _C_TYPE[bias],
+        "SCALE_ARGUMENT": "const float *scale, " if scaled else "",
+        "SCALE": " * scale[i]" if scaled else "",
+        "BIAS": _READ[bias].format("bias[i]"),
+        **{f"W{i}": _READ[weight].format(f"w[{i}]") for i in range(_GROUP)},
+    }.items():
+        text = text.replace(f"@{part}@", value)
+    return name, text
 
 
 def _inputs(student: MLPStudent) -> tuple[str, int]:
@@ -106,13 +169,14 @@ def _inputs(student: MLPStudent) -> tuple[str, int]:
         at += column.n_inputs
     some = bool(student.exponent.any())
     array = number_array("exponent", student.exponent.astype(np.int8)) if some else ""
-    factor = "        in[k] = ldexpf(in[k], exponent[k]);\n" if some else ""
+    factor = "        in[k] *= power_of_two(exponent[k]);\n" if some else ""
     body = "".join(f"    {line}\n" for line in lines)
     return (
         f"""{array}
 static void read(const float *x, float *in)
 {{
     int k;
+    (void)x;
 {body}    for (k = 0; k < {at}; k++) {{
 {factor}        if (in[k] > 1e18f) in[k] = 1e18f;
         if (in[k] < -1e18f) in[k] = -1e18f;

@@ -2,68 +2,121 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from treespec.ir import InputRule
-from treespec.students.c_code import CCode, byte_array, c_number, number_array
-from treespec.students.c_packed_source import ABOVE, ASK, NUMBERS, READER, SETS, TABLE_READER, WALK
+from treespec.students import c_packed_source as source
+from treespec.students.c_code import CCode, byte_array, number_array
+from treespec.students.c_packed_leaves import LeafCode, leaf_code
+from treespec.students.c_rule import notes, refused_code, value_code
 from treespec.students.packed_bits import bit_width
-from treespec.students.packed_format import ALL, IN_TURN
-from treespec.students.packed_leaves import Exact
+from treespec.students.packed_format import ALL, IN_TURN, LISTED
 from treespec.students.packed_quantise import Quantised
 from treespec.students.packed_reader import Unpacked
-from treespec.students.packed_splits import BY_NODE, BY_TABLE, LEFT, CategoryTable
+from treespec.students.packed_splits import BY_NODE, BY_TABLE, LEFT, CategoryTable, NumberTable, threshold_of
 
 if TYPE_CHECKING:
     from treespec.students.packed import PackedStudent
 
-_SHORT_NODES = 1 << 15
-_INT32 = 1 << 31
+PAD = 4
+"""Zero bytes behind the data, so that 32 bits can be loaded from any of its bits."""
+
+_SHORT_NODES = 1 << 16
+_NARROW = 25  # bits that one load gives
 
 
-def packed_code(student: PackedStudent) -> CCode:
-    """Return the C code of a student of packed trees."""
-    u, f = student.unpacked, student.forest
-    payload = student.payload()
-    tables = payload[u.table_at // 8 : u.shape_at // 8]
+@dataclass(frozen=True)
+class Layout:
+    """The bytes that go into C, and where in them, in bits, the parts begin.
+
+    Attributes
+    ----------
+    data : bytes
+    shift : int
+        What to take from a position in the payload's bits.
+    integer : bool
+        Whether inputs are int32 and thresholds plain integers (`treespec.students.c_integer`).
+    """
+
+    data: bytes
+    shift: int
+    integer: bool = False
+
+
+def packed_code(student: PackedStudent, *, fast: bool = False) -> CCode:
+    """Return the C code of a student of packed trees; ``fast``: with a table of steps, 4 bytes a node (8 above 65,535 nodes) more."""
+    u, payload = student.unpacked, student.payload()
+    start = (u.output_at if u.mode == LISTED else u.table_at) // 8
+    return forest_code(student, u, Layout(payload[start:] + bytes(PAD), 8 * start), fast=fast)
+
+
+def forest_code(student: PackedStudent, u: Unpacked, layout: Layout, *, fast: bool = False) -> CCode:
+    """Return the C code of what ``u`` holds; the parts of a student but its trees come from ``student``."""
+    f = student.forest
+    leaves = leaf_code(student, u, layout.shift, integer=layout.integer)
+    head = _defines(u, layout, f.n_features, f.n_outputs) + f"#define SUM {leaves.sum_type}\n"
+    text = head + byte_array("data", layout.data) + source.READER
+    text += f"\n#define INPUT {'int32_t' if layout.integer else 'float'}\n"
+    plain = fast and not any(isinstance(t, CategoryTable) for t in u.tables)
+    if leaves.needs_reader or (len(u.index) and not plain):
+        text += _fill(source.COUNTING, WIDE=source.WIDE if _widest(u) > _NARROW else "")
+    size = len(layout.data)
+    if len(u.index):
+        text += f"\n#define MISSING(v) {'(v) == INT32_MIN' if layout.integer else '(v) != (v)'}\n"
+        text += source.FILL + value_code(u.rule, layout.integer)
+        tables, table_bytes = _fast_ask(u) if plain else (_ask_code(u, integer=layout.integer), 0)
+        steps, step_bytes = _steps(u) if fast else ("", 0)
+        size += table_bytes + step_bytes
+        text += tables + steps + _walk_code(u, fast=fast)
+    text += leaves.text + _sums_code(u, leaves, f.n_outputs, layout.shift) + refused_code(u.rule, layout.integer)
+    down = int(tree_heights(u).sum())
+    operations = {"thresholds read": u.n_splits, "steps down at most": down, "leaves added": u.n_trees * leaves.width}
+    return CCode(text, size, f.n_outputs, _stack(u), notes(u.rule), operations)
+
+
+def tree_heights(u: Unpacked) -> NDArray[np.int64]:
+    """Return the (n_trees,) most steps from a root to a leaf."""
+    from treespec.students.packed_rebuild import tree_of_nodes
+    from treespec.students.packed_walk import depths
+
+    height = np.zeros(u.n_trees, np.int64)
+    np.maximum.at(height, tree_of_nodes(u), depths(u))
+    return height
+
+
+def _defines(u: Unpacked, layout: Layout, n_features: int, n_outputs: int) -> str:
+    double = u.rule.dtype == "float64" and not layout.integer
     shape_bits = int(np.flatnonzero(u.shape)[-1]) + 1 if u.shape.any() else 0
-    shape = payload[u.shape_at // 8 : u.index_at // 8]
-    inner = len(u.index)
-    end = u.index_at + inner * (bit_width(u.n_splits) + (u.missing == BY_NODE))
-    splits = payload[u.index_at // 8 : (end + 7) // 8]
-    double = u.rule.dtype == "float64"
-    leaves, leaf_text, leaf_bytes = _leaves(student)
-    sum_type = _sum_type(student)
-    short = len(u.shape) < _SHORT_NODES
-    has_sets = any(isinstance(t, CategoryTable) for t in u.tables)
-    by_node = u.missing == BY_NODE
-    head = "".join(
-        f"#define {name} {value}\n"
-        for name, value in (
-            ("REAL", "double" if double else "float"), ("WORD", "uint64_t" if double else "uint32_t"),
-            ("KEY", "int64_t" if double else "int32_t"),
-            ("SUM", sum_type), ("N_FEATURES", f.n_features), ("N_SUMS", f.n_outputs), ("N_TREES", u.n_trees), ("N_TABLES", len(u.tables)),
-            ("N_SPLITS", u.n_splits), ("TABLES_AT", u.table_at % 8 + 1), ("DEFAULT_LEFT", int(u.missing == LEFT)),
-            ("SHAPE_BITS", f"{shape_bits}u"), ("SPLIT_BITS", bit_width(u.n_splits)),
-            ("NODE", "uint16_t" if short else "uint32_t"), ("LEAF", "0x8000u" if short else "0x80000000u"),
-        )
+    wide = "uint64_t" if double or _widest(u) > 32 else "uint32_t"
+    real = "int32_t" if layout.integer else "double" if double else "float"
+    values: tuple[tuple[str, object], ...] = (
+        ("REAL", real), ("WORD", wide), ("KEY", "int64_t" if double else "int32_t"), ("BITS", "uint64_t" if double else "uint32_t"),
+        ("MANTISSA", 53 if double else 24), ("N_FEATURES", n_features), ("N_SUMS", n_outputs), ("N_TREES", f"{u.n_trees}u"),
+        ("N_TABLES", len(u.tables)), ("N_SPLITS", u.n_splits), ("TABLES_AT", f"{u.table_at - layout.shift + 1}u"),
+        ("DEFAULT_LEFT", int(u.missing == LEFT)), ("SHAPE_AT", f"{u.shape_at - layout.shift}u"), ("SHAPE_BITS", f"{shape_bits}u"),
+        ("SPLITS_AT", f"{u.index_at - layout.shift}u"), ("SPLIT_BITS", f"{bit_width(u.n_splits)}u"),
+        ("NODE", "uint16_t" if len(u.shape) < _SHORT_NODES else "uint32_t"),
     )  # fmt: skip
-    if not inner:
-        text = head + leaf_text + READER + _sums_code(student, leaves, by_node=False) + _refused_code(u.rule)
-        return CCode(text, leaf_bytes, f.n_outputs, 100, _notes(u.rule))
-    text = head + byte_array("tables", tables) + byte_array("shape", shape) + byte_array("splits", splits) + leaf_text
-    text += READER + TABLE_READER + NUMBERS + (ABOVE if u.nudge == 2 else "")
-    text += _value_code(u.rule) + _ask_code(u, has_sets=has_sets) + _fill(
-        WALK,
-        MISSING_ARGUMENT=", const uint8_t *missing" if by_node else "",
-        BY_NODE=f"                if (missing[split >> 3] >> (split & 7) & 1u) side = !get(splits, {inner}u * SPLIT_BITS + inner, 1);\n"
-        if by_node else "",
-    )  # fmt: skip
-    text += _sums_code(student, leaves, by_node=by_node) + _refused_code(u.rule)
-    stack = u.n_trees * (2 if short else 4) + (u.n_splits + 7) // 8 * (1 + by_node) + 200
-    return CCode(text, len(tables) + len(shape) + len(splits) + leaf_bytes, f.n_outputs, stack, _notes(u.rule))
+    return "".join(f"#define {name} {value}\n" for name, value in values)
+
+
+def _widest(u: Unpacked) -> int:
+    """Return the most bits that are read at once."""
+    keys = [max(t.style.k, abs(int(t.keys[0])).bit_length()) for t in u.tables if isinstance(t, NumberTable)]
+    table = None if isinstance(u.leaves, Quantised) else u.leaves.table
+    more = [] if table is None else [table.style.k, abs(int(table.direct.keys[-1])).bit_length()]
+    double = 33 if u.rule.dtype == "float64" or (table is not None and table.scalar.dtype == np.float64) else 0
+    codes = 31 if any(isinstance(t, CategoryTable) for t in u.tables) else 0
+    return max([0, *keys, *more, double, codes])
+
+
+def _low(u: Unpacked) -> str:
+    """Return C for the k low bits of a gap: one load where that always does."""
+    narrow = all(isinstance(t, NumberTable) and t.style.k <= _NARROW for t in u.tables)
+    return "(WORD)FIELD(low, k)" if narrow else "get(low, k)"
 
 
 def _fill(template: str, **parts: str) -> str:
@@ -72,155 +125,122 @@ def _fill(template: str, **parts: str) -> str:
     return template
 
 
-def _sum_type(student: PackedStudent) -> str:
-    if isinstance(student.unpacked.leaves, Quantised):
-        return "float" if student.forest.link == "identity" else "double"
-    return "double" if student.forest.sum_dtype == "float64" or student.forest.aggregation == "mean" else "float"
+def _kinds(u: Unpacked) -> set[str]:
+    return {t.style.mapping.kind for t in u.tables if isinstance(t, NumberTable)}
 
 
-def _ask_code(u: Unpacked, *, has_sets: bool) -> str:
-    v = "number(s.key, kind, exponent, scale)"
-    return _fill(
-        ASK,
-        SETS=SETS if has_sets else "",
-        MISSING_ARGUMENT=", uint8_t *missing" if u.missing == BY_NODE else "",
+def _numbers_code(u: Unpacked, *, integer: bool) -> str:
+    if integer:
+        return ""
+    kinds = _kinds(u)
+    text = _fill(source.FLOATS, LIMIT=source.LIMIT[u.nudge]) if "float" in kinds else ""
+    if kinds - {"float"}:
+        text += (source.ABOVE if u.nudge == 2 else "") + _fill(source.NUMBERS, COMPARE=source.COMPARE[u.nudge])
+    return text
+
+
+def _limit(u: Unpacked) -> str:
+    number, bits = "limit_of_number(v, kind, exponent)", "limit_of_bits(v, exponent)"
+    kinds = _kinds(u)
+    if "float" not in kinds:
+        return f"limit = {number};"
+    return f"limit = {bits};" if kinds == {"float"} else f"limit = kind == 2 ? {bits} : {number};"
+
+
+def _ask_code(u: Unpacked, *, integer: bool) -> str:
+    has_sets, by_node = any(isinstance(t, CategoryTable) for t in u.tables), u.missing == BY_NODE
+    return _fill(source.TABLE_READER, LOW=_low(u)) + _numbers_code(u, integer=integer) + _fill(
+        source.ASK,
+        SETS=_fill(source.SETS, KNOWN="v >= 0" if integer else "v >= 0 && v < (REAL)2147483648.0") if has_sets else "",
+        MISSING_ARGUMENT=", uint32_t *missing" if by_node else "",
         IS_SET="        int is_set = (int)next(&at, 1);\n" if has_sets else "",
         BY_TABLE="        left = (int)next(&at, 1);\n" if u.missing == BY_TABLE else "",
-        MISSING="        if (v != v) for (i = 0; i < count; i++) set(missing, split + i);\n" if u.missing == BY_NODE else "",
+        MISSING="        if (MISSING(v)) fill(missing, split, split + count);\n" if by_node else "",
         ASK_SETS="        if (is_set) at = ask_sets(at, v, left, split, count, right);\n        else\n" if has_sets else "",
-        COMPARE=(f"v <= {v}", f"v < {v}", f"v <= above({v})")[u.nudge],
+        LIMIT="limit = v;" if integer else _limit(u),
     )  # fmt: skip
 
 
-def _leaves(student: PackedStudent) -> tuple[str, str, int]:
-    """Return C that adds leaf ``n`` of tree ``t`` to output ``k`` (variables of that name), the arrays, and their bytes."""
-    u, payload = student.unpacked, student.payload()
-    if isinstance(u.leaves, Quantised):
-        q = u.leaves
-        integers = payload[u.leaf_at // 8 :]
-        codes = payload[(q.code_at + 32) // 8 : u.leaf_at // 8] if q.code_bits else b""
-        size = (
-            f"get(codes, {(q.code_at + 32) % 8}u + t * {q.code_bits}u, {q.code_bits})" if q.code_bits else str(int(q.code.max(initial=0)))
-        )
-        add = f"""            uint32_t code = (uint32_t){size};
-            out[k] += (INTEGER)get(leaves, (n * WIDTH + j) * {q.bits}u, {q.bits}) * (INTEGER)((2 + (code & 1)) << (code >> 1));
-"""
-        largest = np.abs(q.base).max(initial=0) + int((((1 << q.bits) - 1) * q.size).sum())
-        text = f"#define INTEGER {'int32_t' if largest < _INT32 else 'int64_t'}\n" + byte_array("leaves", integers)
-        return add, text + (byte_array("codes", codes) if q.code_bits else ""), len(integers) + len(codes)
-    exact: Exact = u.leaves
-    kind = "double" if exact.values.dtype == np.float64 else "float"
-    if exact.row is not None and exact.scalar is not None and exact.distinct is not None:
-        rows, bits = exact.scalar[exact.distinct], bit_width(len(exact.distinct))
-        numbers = payload[u.leaf_at // 8 :]
-        add = f"            out[k] += (SUM)rows[(uint32_t)get(leaves, n * {bits}u, {bits}) * WIDTH + j];\n"
-        return add, number_array("rows", rows) + byte_array("leaves", numbers), rows.nbytes + len(numbers)
-    add = f"            {kind} v;\n            memcpy(&v, leaves + (n * WIDTH + j) * sizeof v, sizeof v);\n            out[k] += (SUM)v;\n"
-    data = payload[u.leaf_at // 8 :]
-    return add, byte_array("leaves", data), len(data)
+def _fast_ask(u: Unpacked) -> tuple[str, int]:
+    """Return C arrays of all thresholds and the function that searches them, and the bytes."""
+    numbers = [t for t in u.tables if isinstance(t, NumberTable)]
+    values = [threshold_of(t.style.mapping.values(t.keys, u.rule.dtype), u.nudge) for t in numbers]
+    small = u.n_splits < _SHORT_NODES and max(t.feature for t in numbers) < _SHORT_NODES
+    arrays = {
+        "threshold": np.concatenate(values),
+        "end_of": np.cumsum([t.count for t in numbers]).astype(np.uint16 if small else np.uint32),
+        "feature_of": np.array([t.feature for t in numbers], np.uint16 if small else np.uint32),
+        "left_of": np.array([t.default_left for t in numbers], np.int8),
+    }
+    if u.missing != BY_TABLE:
+        del arrays["left_of"]
+    by_node = u.missing == BY_NODE
+    text = "".join(number_array(name, values) for name, values in arrays.items()) + _fill(
+        source.FAST_ASK,
+        MISSING_ARGUMENT=", uint32_t *missing" if by_node else "",
+        MISSING="            fill(missing, split, end);\n" if by_node else "",
+        LEFT="left_of[t]" if u.missing == BY_TABLE else "DEFAULT_LEFT",
+    )
+    return "\n" + text, sum(a.nbytes for a in arrays.values())
 
 
-def _sums_code(student: PackedStudent, add: str, *, by_node: bool) -> str:
-    u, f = student.unpacked, student.forest
-    if isinstance(u.leaves, Quantised):
-        start, kind = [str(int(b)) for b in u.leaves.base], "INTEGER"
-        suffix = np.float32 if _sum_type(student) == "float" else np.float64
-        end = f"    for (k = 0; k < N_SUMS; k++) margin[k] = (SUM)out[k] * {c_number(suffix(2.0**u.leaves.step))};\n"
-    else:
-        kind = "SUM" if f.sum_dtype == "float64" or f.aggregation == "sum" else "float"
-        base = f.base_score.astype(f.sum_dtype if f.aggregation == "sum" else np.float64)
-        start = [c_number(b) for b in base] if f.aggregation == "sum" else ["0"] * f.n_outputs
-        end = "    for (k = 0; k < N_SUMS; k++) margin[k] = (SUM)out[k];\n"
-        if f.aggregation == "mean":
-            end = "".join(f"    margin[{k}] = {c_number(b)} + (SUM)(out[{k}] / {max(1, u.n_trees)});\n" for k, b in enumerate(base))
-    mode = {ALL: "j", IN_TURN: "t % N_SUMS"}.get(u.mode, "outputs[t]")
-    listed = ""
-    if mode == "outputs[t]":
-        listed = number_array("outputs", u.tree_output.astype(np.uint16))
-    width = f.n_outputs if u.mode == ALL else 1
-    missing = f"    uint8_t missing[{(u.n_splits + 7) // 8 or 1}] = {{0}};\n" if by_node else ""
+def _steps(u: Unpacked) -> tuple[str, int]:
+    """Return C arrays of a step down from each node, and their bytes."""
+    kind = np.uint16 if len(u.shape) < _SHORT_NODES and u.n_splits < _SHORT_NODES else np.uint32
+    split, following = np.full(len(u.shape), u.n_splits, kind), np.empty(len(u.shape), kind)
+    split[u.shape] = u.index
+    following[u.shape] = u.n_trees + 2 * np.arange(len(u.index))
+    following[~u.shape] = np.arange(int((~u.shape).sum()))
+    return "\n" + number_array("split_of", split) + number_array("next_of", following), split.nbytes + following.nbytes
+
+
+def _walk_code(u: Unpacked, *, fast: bool) -> str:
+    by_node = u.missing == BY_NODE
+    inner = "((next_of[here] - N_TREES) >> 1)" if fast else "inner"
+    side = f"!FIELD(SPLITS_AT + {len(u.index)}u * SPLIT_BITS + {inner}, 1)"
+    return _fill(
+        source.FAST_WALK if fast else source.WALK,
+        MISSING_ARGUMENT=", const uint32_t *missing" if by_node else "",
+        BY_NODE=f"            if (missing[split >> 5] >> (split & 31) & 1u) side = {side};\n" if by_node else "",
+    )
+
+
+def _sums_code(u: Unpacked, leaves: LeafCode, n_outputs: int, shift: int) -> str:
+    listed = f"FIELD({u.output_at - shift}u + t * {bit_width(n_outputs)}u, {bit_width(n_outputs)})"
+    mode = {ALL: "j", IN_TURN: "t % N_SUMS"}.get(u.mode, listed)
+    by_node = u.missing == BY_NODE
+    missing = f"    uint32_t missing[{u.n_splits // 32 + 1}] = {{0}};\n" if by_node else ""
     argument = ", missing" if by_node else ""
-    begin = "".join(f"    out[{k}] = {value};\n" for k, value in enumerate(start))
+    begin = "".join(f"    out[{k}] = {value};\n" for k, value in enumerate(leaves.start))
     if not len(u.index):
-        reach, leaf = "    (void)x;\n    (void)get;\n", "t"
+        reach, leaf = "    (void)x;\n    (void)load;\n", "t"
     else:
-        reach = f"""    NODE node[{u.n_trees}];
-    uint8_t right[{(u.n_splits + 7) // 8}] = {{0}};
+        reach = f"""    NODE node[N_TREES];
+    uint32_t right[{u.n_splits // 32 + 1}] = {{0}};
 {missing}    ask(x, right{argument});
     walk(right{argument}, node);
 """
-        leaf = "node[t] & (LEAF - 1)"
+        leaf = "node[t]"
     return f"""
-#define WIDTH {width}u
-{listed}
-static void sums(const float *x, SUM *margin)
+#define WIDTH {leaves.width}u
+
+static void sums(const INPUT *x, SUM *margin)
 {{
-    {kind} out[N_SUMS];
+    {leaves.total_type} out[N_SUMS];
     unsigned t, j, k;
 {reach}{begin}    for (t = 0; t < N_TREES; t++) {{
         uint32_t n = {leaf};
-        for (j = 0; j < WIDTH; j++) {{
+{leaves.by_tree}        for (j = 0; j < WIDTH; j++) {{
             k = {mode};
-            {{
-{add}            }}
-        }}
+{leaves.add}        }}
     }}
-{end}}}
+{leaves.end}}}
 """
 
 
-def _value_code(rule: InputRule) -> str:
-    """Return C for the value of a column as it is compared: missing values NaN, categories as codes."""
-    lines = []
-    if not np.isnan(rule.missing_value):
-        number = np.float32(rule.missing_value) if rule.dtype == "float32" else np.float64(rule.missing_value)
-        lines.append(f"    if (v == {c_number(number)}) v = NAN;\n")
-    if rule.zero != "keep":
-        others = "".join(f"j != {j} && " for j in rule.categorical)
-        tiny = "v <= (REAL)1.0000000180025095e-35f && v >= (REAL)-1.0000000180025095e-35f"
-        lines.append(f"    if ({others}{tiny}) v = {'NAN' if rule.zero == 'missing' else '0'};\n")
-    for j, values in rule.categories:
-        if rule.numbers_are_codes or not values:
-            continue
-        if all(isinstance(c, str) for c in values):
-            if rule.unknown_category == "missing":
-                lines.append(f"    if (j == {j} && !(v >= 0 && v < {len(values)})) v = NAN;\n")
-            continue
-        tests = "".join(f"v == {c_number(np.float64(c))} ? {k} : " for k, c in enumerate(values) if not isinstance(c, str))
-        unknown = "NAN" if rule.unknown_category == "missing" else str(len(values))
-        lines.append(f"    if (j == {j} && v == v) v = (REAL)({tests}{unknown});\n")
-    if rule.negative_fraction_is_zero and rule.categorical:
-        some = " || ".join(f"j == {j}" for j in rule.categorical)
-        lines.append(f"    if (({some}) && v > -1 && v < 0) v = 0;\n")
-    return f"\nstatic REAL value(const float *x, unsigned j)\n{{\n    REAL v = (REAL)x[j];\n{''.join(lines)}    return v;\n}}\n"
-
-
-def _refused_code(rule: InputRule) -> str:
-    """Return C that tells whether the model refuses a row."""
-    tests = []
-    if rule.nan == "refuse":
-        missing = "" if np.isnan(rule.missing_value) else f" || x[j] == {c_number(np.float32(rule.missing_value))}"
-        tests.append(f"x[j] != x[j]{missing}")
-    if rule.infinite == "refuse":
-        tests.append("x[j] > 3.402823466e38f || x[j] < -3.402823466e38f")
-    body = f"    unsigned j;\n    for (j = 0; j < N_FEATURES; j++) if ({' || '.join(tests)}) return 1;\n" if tests else "    (void)x;\n"
-    return f"\nstatic int refused(const float *x)\n{{\n{body}    return 0;\n}}\n"
-
-
-def _notes(rule: InputRule) -> list[str]:
-    notes = []
-    for j, values in rule.categories:
-        if values and all(isinstance(c, str) for c in values):
-            listed = ", ".join(f"{k} = {c}" for k, c in enumerate(values))
-            notes.append(f"x[{j}] is a code: {listed}; {_unknown(rule, len(values))}")
-    if not np.isnan(rule.missing_value):
-        notes.append(f"{rule.missing_value} means missing, as does NaN")
-    if rule.nan == "refuse":
-        notes.append("the model takes no missing values: a row with one gives NaN")
-    if rule.infinite == "refuse":
-        notes.append("the model takes no infinities: a row with one gives NaN")
-    return notes
-
-
-def _unknown(rule: InputRule, n: int) -> str:
-    return f"{n} for any other, which is missing then" if rule.unknown_category == "missing" else f"{n} for any other"
+def _stack(u: Unpacked) -> int:
+    if not len(u.index):
+        return 100
+    item = 2 if len(u.shape) < _SHORT_NODES else 4
+    nodes = 2 * u.n_trees + len(u.shape) // 32 + 1
+    return item * nodes + 4 * (u.n_splits // 32 + 1) * (1 + (u.missing == BY_NODE)) + 200

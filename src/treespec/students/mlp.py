@@ -2,7 +2,8 @@
 
 Everything linear is folded: input scaling into the first layer, output scaling (and SCATE's map from spectral directions to the
 prediction) into the last. Columns of the first layer differ by orders of magnitude then, so that low-precision weights carry a power of
-two for each input, and the biases of the first layer are computed from the rounded weights.
+two for each input, and the biases of the first layer are computed from the rounded weights. Predictions are float32 operations in a fixed
+order (`treespec.students.silu`), so that they are the same, bit for bit, on every machine and in C.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from treespec.students.base import Student
 from treespec.students.file import damaged
 from treespec.students.outcome import Outcome
 from treespec.students.preprocess import Preprocess
+from treespec.students.silu import forward
 
 Precision = Literal["float32", "float16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "int8")
@@ -28,7 +30,6 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "int8")
 _HEAD = struct.Struct("<BBBBHHI")  # precision, members, layers, head, columns, outputs, CRC
 _HEADS = ("value", "logit", "softmax", "each", "mean")
 _ITEM = {"float32": 4, "float16": 2, "int8": 1}
-_BLOCK = 1 << 14  # rows predicted at a time
 _LARGEST = 1e18  # inputs are cut here, so that an infinity cannot become NaN further on
 
 Float32 = NDArray[np.float32]
@@ -49,11 +50,6 @@ class Layer:
     weight: NDArray[Any]
     scale: Float32 | None
     bias: NDArray[Any]
-
-    def dequantised(self) -> Float32:
-        """Return the weights as float32."""
-        weight = self.weight.astype(np.float32)
-        return weight if self.scale is None else weight * self.scale[:, None]
 
 
 Member = tuple[Layer, ...]
@@ -90,9 +86,7 @@ class MLPStudent(Student):
         super().__init__(outcome)
         self.preprocess, self.exponent, self.members = preprocess, exponent, tuple(members)
         self.head, self.precision = head, precision
-        self._dense = [  # always in the same memory order: sums of a product depend on it in the last bit
-            [(np.ascontiguousarray(layer.dequantised().T), layer.bias.astype(np.float32)) for layer in member] for member in self.members
-        ]
+        self._dense = [[_dense(layer) for layer in member] for member in self.members]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -104,12 +98,7 @@ class MLPStudent(Student):
         """Return the (n, k) averaged outputs of the nets, before the head."""
         with np.errstate(over="ignore"):
             inputs = np.clip(np.ldexp(self.preprocess(X, self.outcome), self.exponent), -_LARGEST, _LARGEST)
-        out = np.zeros((len(inputs), self.shape[-1]), np.float32)
-        for start in range(0, len(inputs), _BLOCK):
-            rows = inputs[start : start + _BLOCK]
-            for member in self._dense:
-                out[start : start + _BLOCK] += _forward(member, rows)
-        return out / np.float32(len(self.members))
+        return np.asarray(forward(self._dense, inputs) / np.float32(len(self.members)))
 
     def _margin(self, X: Any) -> NDArray[np.float64]:
         scores = self.scores(X).astype(np.float64)
@@ -206,14 +195,10 @@ def _row_bytes(precision: Precision, k: int, n_layers: int) -> int:
     return np.dtype(bias_type(precision, k, n_layers)).itemsize + 4 * has_scale(precision, k, n_layers)
 
 
-def _forward(member: list[tuple[Float32, Float32]], rows: Float32) -> Float32:
-    h = rows
-    for k, (weight, bias) in enumerate(member):
-        if k:
-            with np.errstate(over="ignore"):
-                h = h / (1 + np.exp(-h))
-        h = h @ weight + bias
-    return h
+def _dense(layer: Layer) -> tuple[Float32, Float32 | None, Float32]:
+    """Return a layer as `treespec.students.silu.linear` takes it."""
+    weight, bias = layer.weight.astype(np.float32).T, layer.bias.astype(np.float32)
+    return np.ascontiguousarray(weight)[:, :, None], None if layer.scale is None else layer.scale[:, None], bias[:, None]
 
 
 def _layer_to_bytes(layer: Layer) -> bytes:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from treespec.ir import ALL_OUTPUTS, Forest, stats
 from treespec.students.packed_bits import BitReader, BitWriter, bit_width, damaged, gamma_cost
-from treespec.students.packed_numbers import Dtype, choose, read_table, write_keys, write_style
+from treespec.students.packed_direct import Direct, choose_direct, read_direct, write_direct
+from treespec.students.packed_numbers import Dtype, Style, numbers_of, read_style, write_style
 
 
 def leaf_rows(forest: Forest, order: NDArray[np.int32]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
@@ -35,7 +36,7 @@ def write_exact(out: BitWriter, rows: NDArray[np.float64], dtype: Dtype) -> None
     rows = rows.astype(dtype) + np.zeros(1, dtype)  # no negative zero
     scalar, where = np.unique(rows, return_inverse=True)
     distinct, row = np.unique(where.reshape(rows.shape), axis=0, return_inverse=True)
-    style, keys, bits = choose(scalar, dtype, None)
+    style, keys, bits = choose_direct(scalar, dtype)
     wide = rows.shape[1] > 1
     table = bits + len(rows) * bit_width(len(distinct)) + gamma_cost(len(scalar) - 1)
     table += gamma_cost(len(distinct) - 1) + distinct.size * bit_width(len(scalar)) if wide else 0
@@ -46,12 +47,37 @@ def write_exact(out: BitWriter, rows: NDArray[np.float64], dtype: Dtype) -> None
         return
     out.gamma(len(scalar) - 1)
     write_style(out, style, None)
-    write_keys(out, keys, style.k)
+    write_direct(out, keys, style.k)
     if wide:
         out.gamma(len(distinct) - 1)
         out.numbers(distinct, bit_width(len(scalar)))
     out.align()
     out.numbers(row, bit_width(len(distinct)))
+
+
+@dataclass(frozen=True, eq=False)
+class LeafTable:
+    """Distinct leaf values.
+
+    Attributes
+    ----------
+    style : Style
+    direct : Direct
+    scalar : (n_scalar,) float32 or float64
+    distinct : (n_rows, width) int64
+        Numbers of values in ``scalar``.
+    row : (n_leaves,) int64
+        The row of ``distinct`` of each leaf.
+    distinct_at : int
+        Where in what was read, in bits, ``distinct`` begins.
+    """
+
+    style: Style
+    direct: Direct
+    scalar: NDArray[np.floating]
+    distinct: NDArray[np.int64]
+    row: NDArray[np.int64]
+    distinct_at: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +87,15 @@ class Exact:
     Attributes
     ----------
     values : (n_leaves, width) float32 or float64
-    row : (n_leaves,) int64 or None
-        Where they were written as a table, the row of ``distinct`` of each leaf.
-    distinct : (n_rows, width) int64 or None
-        Numbers of values in ``scalar``.
-    scalar : (n_scalar,) or None
     n_bits : int
         Of the last part: the values or the rows.
+    table : LeafTable or None
+        Where they were written as one.
     """
 
     values: NDArray[np.floating]
     n_bits: int
-    row: NDArray[np.int64] | None = None
-    distinct: NDArray[np.int64] | None = None
-    scalar: NDArray[np.floating] | None = None
+    table: LeafTable | None = None
 
 
 def read_exact(source: BitReader, n_leaves: int, width: int) -> Exact:
@@ -85,16 +106,18 @@ def read_exact(source: BitReader, n_leaves: int, width: int) -> Exact:
         values = np.frombuffer(source.raw(n_leaves * width * size), np.dtype(dtype).newbyteorder("<")).astype(dtype)
         return Exact(_finite(values).reshape(n_leaves, width), n_leaves * width * size * 8)
     n_scalar = source.gamma(source.n_left, "number of distinct leaf values") + 1
-    _, scalar = read_table(source, n_scalar, dtype, None)
-    _finite(scalar)
-    if width == 1:
-        distinct = np.arange(n_scalar)[:, None]
-    else:
-        n_rows = source.gamma(source.n_left, "number of distinct leaves") + 1
+    style = read_style(source, None)
+    keys = read_direct(source, n_scalar, style.k)
+    scalar = _finite(numbers_of(style, keys.keys, dtype))
+    n_rows = n_scalar if width == 1 else source.gamma(source.n_left, "number of distinct leaves") + 1
+    distinct_at = source.position
+    distinct = np.arange(n_scalar)[:, None]
+    if width > 1:
         distinct = _below(source.numbers(n_rows * width, bit_width(n_scalar)), n_scalar).reshape(n_rows, width)
     source.align()
-    row = _below(source.numbers(n_leaves, bit_width(len(distinct))), len(distinct))
-    return Exact(scalar[distinct[row]], n_leaves * bit_width(len(distinct)), row, distinct, scalar)
+    row = _below(source.numbers(n_leaves, bit_width(n_rows)), n_rows)
+    table = LeafTable(style, keys, scalar, distinct, row, distinct_at)
+    return Exact(scalar[distinct[row]], n_leaves * bit_width(n_rows), table)
 
 
 def _finite(values: NDArray[np.floating]) -> NDArray[np.floating]:

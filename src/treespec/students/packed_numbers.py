@@ -154,10 +154,7 @@ def rice_cost(keys: Keys, gap: NDArray[np.uint64], k: int) -> int:
 
 def write_keys(out: BitWriter, keys: Keys, k: int) -> None:
     """Write sorted distinct keys: the first with its sign, then all low bits of the gaps, then all unary parts."""
-    first = abs(int(keys[0]))
-    out.flag(bool(keys[0] < 0))
-    out.gamma(first >> k)
-    out.number(first & ((1 << k) - 1), k)
+    write_first(out, keys, k)
     gap = _gaps(keys)
     out.numbers(gap & np.uint64((1 << k) - 1), k)
     ends = np.cumsum((gap >> np.uint64(k)).astype(np.int64) + 1)
@@ -168,16 +165,33 @@ def write_keys(out: BitWriter, keys: Keys, k: int) -> None:
 
 def read_keys(source: BitReader, count: int, k: int) -> Keys:
     """Read ``count`` keys (at least one) that `write_keys` wrote."""
-    negative = source.flag()
-    high = source.gamma(((1 << 63) - 1) >> k, "first key of a table")
-    first = high << k | source.number(k)
+    first = read_first(source, k)
     low = source.numbers(count - 1, k)
     rest = np.diff(source.ends(count - 1), prepend=-1) - 1
     if len(rest) and int(rest.max()) >= 1 << (64 - k):
         raise damaged("a gap in a table that is too large")
     gap = rest.astype(np.uint64) << np.uint64(k) | low
-    start = np.array([-first if negative else first], dtype=np.int64)
-    keys = np.cumsum(np.concatenate([start.astype(np.uint64), gap + np.uint64(1)]), dtype=np.uint64).astype(np.int64)
+    start = np.array([first], dtype=np.int64).astype(np.uint64)
+    return checked_order(np.cumsum(np.concatenate([start, gap + np.uint64(1)]), dtype=np.uint64).astype(np.int64))
+
+
+def write_first(out: BitWriter, keys: Keys, k: int) -> None:
+    """Write the first key with its sign."""
+    first = abs(int(keys[0]))
+    out.flag(bool(keys[0] < 0))
+    out.gamma(first >> k)
+    out.number(first & ((1 << k) - 1), k)
+
+
+def read_first(source: BitReader, k: int) -> int:
+    """Read a first key with its sign."""
+    negative = source.flag()
+    first = source.gamma(((1 << 63) - 1) >> k, "first key of a table") << k | source.number(k)
+    return -first if negative else first
+
+
+def checked_order(keys: Keys) -> Keys:
+    """Return keys; `FileFormatError` where they are not sorted."""
     if not (keys[1:] > keys[:-1]).all():
         raise damaged("a table that is not sorted")
     return keys
@@ -236,10 +250,9 @@ def read_style(source: BitReader, before: Style | None) -> Style:
     return Style(Mapping(KINDS[kind], exponent), k)
 
 
-def read_table(source: BitReader, count: int, dtype: Dtype, before: Style | None) -> tuple[Style, NDArray[np.floating[Any]]]:
-    """Read style and numbers of a table of ``count``."""
-    style = read_style(source, before)
-    values = style.mapping.values(read_keys(source, count, style.k), dtype)
+def numbers_of(style: Style, keys: Keys, dtype: Dtype) -> NDArray[np.floating[Any]]:
+    """Return the numbers of a table; `FileFormatError` where one is none, or two are the same."""
+    values = style.mapping.values(keys, dtype)
     if np.isnan(values).any() or not (values[1:] > values[:-1]).all():
         raise damaged("a table with a number that is none, or twice the same")
-    return style, values
+    return values

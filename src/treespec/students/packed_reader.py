@@ -47,8 +47,9 @@ class Unpacked:
         Meaningless where the missing direction is told by table.
     leaves : Exact or Quantised
     base : (n_outputs,) float64
-    table_at, shape_at, index_at, leaf_at : int
-        Where in the payload, in bits, the first table, the shape, the indices and the leaves' numbers begin.
+    output_at, table_at, shape_at, index_at, leaf_at : int
+        Where in the payload, in bits, the outputs of trees (where they are listed), the first table, the shape, the indices and the leaves'
+        numbers begin.
     """
 
     head: str
@@ -65,6 +66,7 @@ class Unpacked:
     default_left: NDArray[np.bool_]
     leaves: Exact | Quantised
     base: NDArray[np.float64]
+    output_at: int
     table_at: int
     shape_at: int
     index_at: int
@@ -107,6 +109,7 @@ def unpack(payload: bytes, outcome: Outcome) -> Unpacked:
     if (n_trees + 2 * n_inner) * n_outputs > MAX_VALUES:
         raise damaged(f"{n_trees} trees with {n_inner} inner nodes and {n_outputs} outputs")
     mean, double = source.flag(), source.flag()
+    output_at = source.position + 2
     mode, tree_output = _read_outputs(source, n_trees, n_outputs)
     rule = read_rule(source, outcome.n_features)
     nudge, missing = source.number(2), source.number(2)
@@ -129,7 +132,7 @@ def unpack(payload: bytes, outcome: Outcome) -> Unpacked:
     source.align()
     if source.n_left:
         raise damaged(f"{source.n_left // 8} bytes too many")
-    at = [p + _CRC_BITS for p in (table_at, shape_at, index_at, leaf_at)]
+    at = [p + _CRC_BITS for p in (output_at, table_at, shape_at, index_at, leaf_at)]
     return Unpacked(
         HEADS[head], mean, double, mode, tree_output, rule, nudge, missing, tables, shape, index, default_left, leaves, base, *at
     )

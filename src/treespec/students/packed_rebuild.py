@@ -81,7 +81,7 @@ def as_packed(forest: Forest) -> Unpacked:
     return Unpacked(
         "margin", forest.aggregation == "mean", forest.sum_dtype == "float64", output_mode(forest), forest.tree_output.astype(np.int64),
         forest.inputs, splits.nudge, splits.missing, splits.tables, ~forest.is_leaf[order], splits.index, splits.default_left,
-        Exact(rows, 0), forest.base_score, 0, 0, 0, 0,
+        Exact(rows, 0), forest.base_score, 0, 0, 0, 0, 0,
     )  # fmt: skip
 
 

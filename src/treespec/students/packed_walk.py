@@ -44,7 +44,7 @@ class Walk:
         step = np.arange(n_nodes, dtype=np.int64)  # a leaf is its own child, and its split (0) says left
         step[inner] = (split << _SHIFT) | (n_trees + 2 * np.arange(len(inner)))
         self._step = step
-        tree, depth = tree_of_nodes(u), _depth(u)
+        tree, depth = tree_of_nodes(u), depths(u)
         height = np.zeros(n_trees, np.int64)
         np.maximum.at(height, tree, depth)
         self._trees = np.argsort(-height, kind="stable")
@@ -136,7 +136,7 @@ class Walk:
         return np.asarray(f.base_score + total / max(1, len(leaf)) if f.aggregation == "mean" else total, dtype=np.float64)
 
 
-def _depth(u: Unpacked) -> NDArray[np.int64]:
+def depths(u: Unpacked) -> NDArray[np.int64]:
     """Return the depth of each node."""
     depth = np.zeros(len(u.shape), np.int64)
     start, stop, inner, d = 0, u.n_trees, 0, 0
