@@ -167,6 +167,15 @@ def test_categories_behind_codes(values, unknown, tmp_path):
     assert ("0 = a, 1 = b" in (tmp_path / "m.h").read_text()) == isinstance(values[0], str)
 
 
+def test_missing_categories_that_are_refused_give_nan(tmp_path):
+    rule = InputRule(categorical=(0,), missing_category="refuse")
+    forest = strategies.grow(np.random.default_rng(0), n_trees=6, max_depth=4, n_features=2, categorical=(0,), split=1.0, inputs=rule)
+    student = PackedStudent.of(forest)
+    assert student.forest.inputs.missing_category == "refuse"
+    outputs, _, _ = run(student, np.array([[np.nan, 0], [1, np.nan], [1, 0]], np.float32), tmp_path)
+    assert np.isnan(outputs[0]).all() and np.isfinite(outputs[1:]).all()
+
+
 def test_large_codes_and_many_nodes(tmp_path):
     forest = strategies.grow(np.random.default_rng(0), n_trees=5, max_depth=4, n_features=2, categorical=(0,), split=1.0)
     forest = forest.with_values(forest.value, category=np.array([0, 7, 2**20, 2**31 - 1])[forest.category])

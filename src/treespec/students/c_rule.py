@@ -56,6 +56,8 @@ def refused_code(rule: InputRule, integer: bool) -> str:
     if rule.nan == "refuse":
         missing = "" if np.isnan(rule.missing_value) else f" || x[j] == {_missing_number(rule, integer)}"
         tests.append(("x[j] == INT32_MIN" if integer else "x[j] != x[j]") + missing)
+    if rule.missing_category == "refuse":
+        tests += [f"(j == {j} && {'x[j] == INT32_MIN' if integer else 'x[j] != x[j]'})" for j in rule.categorical]
     if rule.infinite == "refuse" and not integer:
         tests.append("x[j] > 3.402823466e38f || x[j] < -3.402823466e38f")
     body = f"    unsigned j;\n    for (j = 0; j < N_FEATURES; j++) if ({' || '.join(tests)}) return 1;\n" if tests else "    (void)x;\n"
@@ -73,6 +75,8 @@ def notes(rule: InputRule) -> list[str]:
         out.append(f"{rule.missing_value} means missing, as does NaN")
     if rule.nan == "refuse":
         out.append("the model takes no missing values: a row with one gives NaN")
+    if rule.missing_category == "refuse" and rule.categorical:
+        out.append("the model takes no missing categories: a row with one gives NaN")
     if rule.infinite == "refuse":
         out.append("the model takes no infinities: a row with one gives NaN")
     return out

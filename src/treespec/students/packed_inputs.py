@@ -34,7 +34,7 @@ def write_rule(out: BitWriter, forest: Forest) -> None:
     if not rule.categorical:
         return
     out.number(_UNKNOWN.index(rule.unknown_category), 2)
-    out.flag(rule.numbers_are_codes, rule.negative_fraction_is_zero)
+    out.flag(rule.numbers_are_codes, rule.negative_fraction_is_zero, rule.missing_category == "refuse")
     used = set(forest.feature[~forest.is_leaf].tolist())
     categories = [[j, list(values) if j in used or rule.unknown_category == "refuse" else []] for j, values in rule.categories]
     mapped = {j for j, values in categories if values}
@@ -60,11 +60,11 @@ def read_rule(source: BitReader, n_features: int) -> InputRule:
     first = source.number(2) if double else 0
     has_missing, has_categories = source.flag(), source.flag()
     missing = _DOUBLE.unpack(source.raw(8))[0] if has_missing else float("nan")
-    unknown, are_codes, negative = 0, False, False
+    unknown, are_codes, negative, no_missing = 0, False, False, False
     columns: set[int] = set()
     maps: tuple[tuple[int, tuple[Category, ...]], ...] = ()
     if has_categories:
-        unknown, are_codes, negative = source.number(2), source.flag(), source.flag()
+        unknown, are_codes, negative, no_missing = source.number(2), source.flag(), source.flag(), source.flag()
         columns = {source.gamma(n_features - 1, "column") for _ in range(source.gamma(n_features, "number of categorical columns"))}
         maps = _maps(source.raw(source.gamma(source.n_left // 8, "length of the categories")), n_features)
     if zero >= len(_ZERO) or first >= len(_FLOAT32_FIRST) or unknown >= len(_UNKNOWN):
@@ -79,6 +79,7 @@ def read_rule(source: BitReader, n_features: int) -> InputRule:
         categorical=tuple(sorted(columns | {j for j, _ in maps})),
         categories=maps,
         unknown_category=_UNKNOWN[unknown],  # type: ignore[arg-type]
+        missing_category="refuse" if no_missing else "route",
         numbers_are_codes=are_codes,
         negative_fraction_is_zero=negative,
         float32_first=_FLOAT32_FIRST[first],  # type: ignore[arg-type]
