@@ -206,3 +206,18 @@ def test_several_outputs():
     np.testing.assert_allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], rtol=1e-6)
     with pytest.raises(errors.DataMismatchError, match="one output"):
         KPPRegressor(FOREST, stack=True).fit(X, both)
+
+
+class _Shifted(RandomForestRegressor):
+    """Predicts something else than its trees say."""
+
+    def predict(self, X):
+        return super().predict(X) + 1.0
+
+
+@pytest.mark.parametrize("options", [{}, {"regime": "honest"}, {"regime": "cross-fit"}, {"stack": True}])
+def test_an_ensemble_that_is_not_represented_exactly_is_refused(options):
+    with pytest.raises(errors.SelfCheckError, match="scikit-learn"):
+        KPPRegressor(_Shifted(3, max_depth=3, random_state=0), alpha=1.0, cv=2, **options).fit(X, y)
+    with pytest.raises(errors.SelfCheckError):
+        treespec.KPPTransformer(_Shifted(3, max_depth=3, random_state=0)).fit(X, y)

@@ -12,8 +12,10 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from treespec.errors import DataMismatchError, DataNeededError
+from treespec.facade.selfcheck import compare
 from treespec.hooks import RowData
 from treespec.ir import Forest
+from treespec.ir.table import n_rows, take
 from treespec.kpp.refit import Refit, refitter, routed
 from treespec.plugins import manager
 
@@ -21,6 +23,7 @@ Array = NDArray[np.float64]
 Kind = Literal["values", "classes"]
 
 _SEEDS = 2**31 - 1
+_CHECKED = 100  # rows of every ensemble that an estimator fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +46,25 @@ class Base:
         """Return the forest of the fitted ensemble, and these rows routed; ``RowData.model`` is the ensemble itself."""
         if self.refit is not None:
             return self.refit(X, y, sample_weight)
-        forest = manager().adapt(self.model, X)
+        forest = checked_forest(self.model, X)
         return forest, routed(forest, X, y, sample_weight, self.model)
+
+
+def checked_forest(model: Any, X: Any) -> Forest:
+    """Return the forest of a fitted ensemble, compared with the framework on up to 100 of the rows that it was fitted on.
+
+    Raises
+    ------
+    SelfCheckError
+        If leaves, margins or predictions differ on any of them, as `treespec.wrap`.
+    """
+    plugins = manager()
+    forest = plugins.adapt(model, X)
+    native = plugins.native(model, forest)
+    if native is not None:
+        n = n_rows(X)
+        compare(forest, native, take(X, np.unique(np.linspace(0, n - 1, min(n, _CHECKED)).astype(int))))
+    return forest
 
 
 def bases_of(estimator: Any, kind: Kind, random_state: np.random.RandomState) -> list[Base]:
@@ -71,7 +91,7 @@ def bases_of(estimator: Any, kind: Kind, random_state: np.random.RandomState) ->
             )
         name = type(model).__name__
         taken = sum(b.name.split("-")[0] == name for b in out)
-        out.append(Base(name if not taken else f"{name}-{taken + 1}", fresh, refitter(fresh, manager().adapt) if can else None))
+        out.append(Base(name if not taken else f"{name}-{taken + 1}", fresh, refitter(fresh, checked_forest) if can else None))
     return out
 
 

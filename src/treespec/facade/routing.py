@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from treespec.ir import Forest
 from treespec.ir.table import n_rows, take
 
 _BLOCK_PAIRS = 1 << 24  # (row, tree) pairs a block: native ids of 64 bits then take 128 MB
+_CACHED_PAIRS = 1 << 18  # pairs translated at a time: they stay in the cache
 
 
 class Router:
@@ -35,7 +37,7 @@ class Router:
         self._forest = forest
         offers = native is not None and forest.native_id is not None and hasattr(native, "leaf_id")
         self._native = native if offers and getattr(native, "routes_rows", True) else None
-        self._node_of: list[NDArray[np.int32]] | None = None
+        self._leaves: NativeLeaves | None = None
         self._treelite: TreeliteRouter | None = None
 
     @property
@@ -72,13 +74,13 @@ class Router:
         SelfCheckError
             If there is no such leaf.
         """
-        if self._node_of is None:
-            self._node_of = [_inverse(self._forest, t) for t in range(self._forest.n_trees)]
+        if self._leaves is None:
+            self._leaves = NativeLeaves.of(self._forest)
         out = np.empty(native_leaf.shape, np.int32)
-        for t, node_of in enumerate(self._node_of):
-            leaf = native_leaf[:, t].astype(np.intp)
-            known = (leaf >= 0) & (leaf < len(node_of))
-            out[:, t] = np.where(known, node_of[np.where(known, leaf, 0)], -1)
+        step = max(1, _CACHED_PAIRS // max(1, native_leaf.shape[1]))
+        for start in range(0, len(native_leaf), step):
+            rows = slice(start, start + step)
+            out[rows] = self._leaves.nodes(native_leaf[rows])
         if out.min(initial=0) < 0:
             i, t = np.argwhere(out < 0)[0]
             raise SelfCheckError.expected(
@@ -89,12 +91,40 @@ class Router:
         return out
 
 
-def _inverse(forest: Forest, tree: int) -> NDArray[np.int32]:
-    """Return the node of each native leaf id of one tree, -1 where there is none."""
-    if forest.native_id is None:
-        raise PluginError.expected("Forest.native_id", "None", "an adapter whose Native has leaf_id must fill native_id")
-    nodes = np.arange(forest.tree_offset[tree], forest.tree_offset[tree + 1], dtype=np.int32)
-    nodes = nodes[forest.is_leaf[nodes]]
-    out = np.full(int(forest.native_id[nodes].max()) + 1, -1, np.int32)
-    out[forest.native_id[nodes]] = nodes
-    return out
+@dataclass(frozen=True, eq=False)
+class NativeLeaves:
+    """The node of each native leaf id: the tables of all trees, one after the other.
+
+    Attributes
+    ----------
+    node : (n_ids,) int32
+        -1 where a tree has no such leaf.
+    start, width : (n_trees,) int64
+        Where the table of each tree begins, and its length.
+    """
+
+    node: NDArray[np.int32]
+    start: NDArray[np.int64]
+    width: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, forest: Forest) -> NativeLeaves:
+        """Make the tables; every tree's native leaf ids are small numbers."""
+        if forest.native_id is None:
+            raise PluginError.expected("Forest.native_id", "None", "an adapter whose Native has leaf_id must fill native_id")
+        leaf = forest.leaves
+        tree = np.searchsorted(forest.tree_offset, leaf, side="right") - 1
+        width = np.zeros(forest.n_trees, np.int64)
+        np.maximum.at(width, tree, forest.native_id[leaf].astype(np.int64) + 1)
+        start = np.cumsum(width) - width
+        node = np.full(int(width.sum()), -1, np.int32)
+        node[start[tree] + forest.native_id[leaf]] = leaf
+        return cls(node, start, width)
+
+    def nodes(self, native_leaf: NDArray[Any]) -> NDArray[np.int32]:
+        """Return (n, n_trees) node ids, -1 where there is no such leaf."""
+        leaf = native_leaf.astype(np.int64, copy=False)
+        found = self.node.take(leaf + self.start, mode="clip")
+        if leaf.min(initial=0) < 0 or (leaf >= self.width).any():
+            found[(leaf < 0) | (leaf >= self.width)] = -1
+        return found
