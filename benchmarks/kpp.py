@@ -145,8 +145,12 @@ def standard_error(values):
     return np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
 
 
-def with_error(values, plus=""):
-    return f"{np.mean(values):{plus}.4f} ± {standard_error(values):.4f}"
+def with_error(values, n_seeds, plus=""):
+    """Return mean and standard error as text, and the number of values where that is not the number of seeds."""
+    mean = f"{np.mean(values):{plus}.4f}"
+    if len(values) == 1:
+        return f"{mean} (1 seed)"
+    return f"{mean} ± {standard_error(values):.4f}" + (f" ({len(values)} seeds)" if len(values) < n_seeds else "")
 
 
 def verdict(gap):
@@ -166,8 +170,7 @@ def errors_by_method(found, seeds):
         done = [s for s in seeds if "default" in found[name, s]]
         per = {m: [found[name, s][m] for s in done if m in found[name, s]] for m in order}
         for m in order:
-            full = len(per[m]) == len(done)
-            rows[m].append("" if not per[m] else with_error(per[m]) + ("" if full else f" ({len(per[m])} seeds)"))
+            rows[m].append(with_error(per[m], len(done)) if per[m] else "")
         whole = [m for m in BASELINES if done and len(per[m]) == len(done)]
         if not whole:
             notes.append(f"* {name}: no seed was finished.")
@@ -180,8 +183,8 @@ def errors_by_method(found, seeds):
         sure = abs(gain.mean()) > standard_error(gain)
         adds = ("KPP adds" if gain.mean() < 0 else "KPP costs") if sure else "KPP adds nothing beyond one standard error"
         notes.append(
-            f"* {name} ({len(done)} seeds): default minus the best baseline ({best}) {with_error(gap)}: {verdict(gap)}; "
-            f"minus the same stack without KPP {with_error(gain)}: {adds}."
+            f"* {name} ({len(done)} seeds): default minus the best baseline ({best}) {with_error(gap, len(done))}: {verdict(gap)}; "
+            f"minus the same stack without KPP {with_error(gain, len(done))}: {adds}."
         )
     return ("method", *DATA), [(m, *rows[m]) for m in order if any(rows[m])], "\n".join(notes)
 
@@ -197,7 +200,7 @@ def differences(found, seeds):
         for name in DATA:
             both = [found[name, s] for s in seeds if first in found[name, s] and second in found[name, s]]
             gap = [f[first] - f[second] for f in both]
-            cells.append(with_error(gap, "+") + ("" if len(gap) == len(seeds) else f" ({len(gap)} seeds)") if gap else "")
+            cells.append(with_error(gap, len(seeds), "+") if gap else "")
         rows.append((f"{first} minus {'the same with ' * second.endswith('alpha')}{second.split(', ')[-1]}", *cells))
     return [row for row in rows if any(row[1:])]
 
