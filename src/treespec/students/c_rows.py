@@ -75,6 +75,6 @@ def _split_rows(forest: Any, rng: np.random.Generator, n: int) -> Float32:
             pool = finite[:, None] + spread * rng.normal(size=(1, 5)) if len(finite) else rng.normal(size=(5, 1))
         limit = float(np.finfo(np.float32).max) / 2
         out[:, j] = rng.choice(np.clip(pool.ravel(), -limit, limit), n)
-        if rule.nan == "route":
+        if rule.nan == "route" and not (j in rule.categorical and rule.missing_category == "refuse"):
             out[rng.random(n) < 0.05, j] = np.nan
     return out
