@@ -70,7 +70,7 @@ def _read(path: Path) -> bytes:
             size = os.fstat(file.fileno()).st_size
             start = file.read(_SNIFFED)
             _check_start(path, start, size)
-            return start + file.read(_LARGEST)
+            return start + file.read(size)  # a larger number would be allocated at once
     except (OSError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
