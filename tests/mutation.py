@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -182,5 +183,4 @@ def _read_all(read: Callable[[bytes], object], files: list[bytes], sink: int) ->
 
 def _kilobytes_used() -> int:
     """Return the size of this process's address space."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize() // 1024
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize() // 1024

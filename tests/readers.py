@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,12 @@ from strategies import grow
 from treespec.adapters import files
 from treespec.ir import Forest, InputRule
 from treespec.students.file import loads
+from treespec.students.fold import fold_output, store
 from treespec.students.mlp import _HEAD as _MLP_HEAD
+from treespec.students.mlp import MLPStudent
+from treespec.students.outcome import Outcome
 from treespec.students.packed import PackedStudent
+from treespec.students.preprocess import Column, Preprocess
 
 X, Y = make_friedman1(200, noise=1.0, random_state=0)
 X[::7, 0] = np.nan
@@ -185,11 +190,20 @@ def _packed() -> list[bytes]:
     return [s.to_bytes() for s in (*exact, PackedStudent.of(_forests()[0], leaf_bits=6))]
 
 
-@cache
-def _nets() -> tuple[bytes, ...]:
-    full = np.nan_to_num(X)
-    wrapped = treespec.wrap(RandomForestRegressor(n_estimators=5, max_depth=4, random_state=0).fit(full, Y), full, Y)
-    return tuple(wrapped.distill(budget, compressor="mlp", random_state=0).to_bytes() for budget in (600, 2000))
+def _nets() -> list[bytes]:
+    """Return nets of every precision, with columns of every kind."""
+    rng = np.random.default_rng(0)
+    columns = (Column(), Column(fill=0.5, indicator=True), Column("category", values=("a", "b")), Column("unused"), Column(low=-1, high=2))
+    preprocess, out = Preprocess(columns), []
+    for precision, widths in (("float32", (6, 3)), ("float16", (5, 4, 1)), ("int8", (7, 1)), ("float32", (1,))):
+        shape = (preprocess.n_inputs, *widths)
+        net = [(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(shape)]
+        k = widths[-1]
+        folded = fold_output(net, np.ones(k), np.zeros(k))
+        exponent, members = store([folded, folded], np.zeros(shape[0]), np.ones(shape[0]), precision)
+        outcome = Outcome("regression" if k == 1 else "multi-output", "identity", k, len(columns))
+        out.append(MLPStudent(outcome, preprocess, exponent, members, "value", precision).to_bytes())
+    return out
 
 
 READERS = {
@@ -199,6 +213,6 @@ READERS = {
     "Treelite checkpoint": Reader(lambda: [m.serialize_bytes() for m in _treelite()], read_model, body=_whole),
     "treespec forest": Reader(lambda: [f.to_bytes() for f in _forests()], read_forest, _forest_checksum, _after_json),
     "packed student": Reader(_packed, read_student, _student_checksum, _after_json),
-    "mlp student": Reader(lambda: list(_nets()), read_student, _student_checksum, _after_json),
+    "mlp student": Reader(_nets, read_student, _student_checksum, _after_json),
 }
 """Name of each format to its reader."""

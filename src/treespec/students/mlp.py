@@ -214,4 +214,6 @@ def _layer_from_bytes(reader: preprocess_bytes.Reader, precision: Precision, k: 
     weight = reader.array(dtype, n_in * n_out).reshape(n_out, n_in)
     scale = reader.array("<f4", n_out).astype(np.float32) if has_scale(precision, k, n_layers) else None
     bias = reader.array(bias_type(precision, k, n_layers), n_out)
+    if not all(np.isfinite(part).all() for part in (weight, scale, bias) if part is not None):
+        raise damaged("a weight that is no finite number")
     return Layer(weight.astype(weight.dtype.newbyteorder("=")), scale, bias.astype(bias.dtype.newbyteorder("=")))
