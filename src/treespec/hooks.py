@@ -129,6 +129,13 @@ class Native(Protocol):
         ...
 
 
+Adapt = Callable[..., "Forest"]
+"""Returns the forest of a model (and takes its rows, where there are any), by whichever adapter knows it."""
+
+NativeOf = Callable[[object, "Forest"], "Native | None"]
+"""Returns the framework's own routing and prediction of a model, by whichever adapter has them."""
+
+
 class NodeWeights(Protocol):
     """A node-weight scheme."""
 
@@ -276,19 +283,21 @@ class HookSpecs:
     """Every hook of treespec."""
 
     @hookspec(firstresult=True)
-    def treespec_adapt(self, model: object, X: Any) -> Forest | None:
+    def treespec_adapt(self, model: object, X: Any, adapt: Adapt) -> Forest | None:
         """Turn ``model`` into a `Forest`, or return None to pass; the first result wins.
 
         Look only at the type before you decide (`is_a`; do not import a framework to find out), copy every array, and refuse with
         `UnsupportedModelError` what cannot be represented exactly. ``X`` are the rows that the user passed along, or None, for what a
-        model does not store (names of categories); an implementation that needs none leaves the argument out.
+        model does not store (names of categories); ``adapt(part)`` returns the forest of a model inside this one. An implementation
+        leaves out the arguments that it does not need.
         """
 
     @hookspec(firstresult=True)
-    def treespec_native(self, model: object, forest: Forest) -> Native | None:
+    def treespec_native(self, model: object, forest: Forest, native: NativeOf) -> Native | None:
         """Return the framework's own routing and prediction for a model that `treespec_adapt` took, or None.
 
         Optional: it lets `wrap` check the conversion against the framework, and routes rows where the framework is faster.
+        ``native(part, forest)`` asks for those of a model inside this one.
         """
 
     @hookspec

@@ -26,6 +26,14 @@ BUILTIN: tuple[str, ...] = (
     "treespec.adapters.xgboost",
     "treespec.adapters.lightgbm",
     "treespec.adapters.files",
+    "treespec.adapters.shells",
+    "treespec.adapters.sklearn_averages",
+    "treespec.adapters.sklearn_stacking",
+    "treespec.adapters.sklearn_targets",
+    "treespec.adapters.sklearn_adaboost",
+    "treespec.adapters.sklearn_calibrated",
+    "treespec.adapters.sklearn_isolation",
+    "treespec.adapters.refusals",
     "treespec.operators.smoothers",
     "treespec.kpp.weights",
     "treespec.kpp.learners",
@@ -131,7 +139,7 @@ class Plugins:
         UnsupportedModelError
             If no adapter takes it, or one refuses it.
         """
-        forest = self._manager.hook.treespec_adapt(model=model, X=X)
+        forest = self._manager.hook.treespec_adapt(model=model, X=X, adapt=self.adapt)
         if forest is None:
             raise _unsupported(model, self)
         if not isinstance(forest, Forest):
@@ -144,7 +152,7 @@ class Plugins:
 
     def native(self, model: object, forest: Forest) -> Native | None:
         """Return the framework's own routing and prediction, or None."""
-        native: Native | None = self._manager.hook.treespec_native(model=model, forest=forest)
+        native: Native | None = self._manager.hook.treespec_native(model=model, forest=forest, native=self.native)
         return native
 
     # ---- schemes
@@ -238,6 +246,6 @@ def _unsupported(model: object, plugins: Plugins) -> Exception:
     return UnsupportedModelError.expected(
         f"a tree ensemble that an adapter knows ({', '.join(adapters)})",
         f"a {_type_name(model)}",
-        "pass the fitted tree model itself (the last step of a pipeline, the best_estimator_ of a search); "
-        "for other frameworks write an adapter, see docs/hooks.md",
+        "docs/models.md lists what can be wrapped: trees, forests and boosting of scikit-learn, XGBoost and LightGBM, and what is made of "
+        "them; for other frameworks write an adapter, see docs/hooks.md",
     )

@@ -18,10 +18,10 @@ EXACT_FLOAT32 = 2**24  # integers up to here are exact as float32
 _TYPE = {"float32": 2, "float64": 3}
 _TASK = {"binary": 0, "regression": 1, "outlier": 1, "multi-output": 1, "multiclass": 2, "ranking": 3}
 _SINGLE = {
-    "identity": "identity", "probability": "identity", "sigmoid": "sigmoid", "sigmoid-each": "sigmoid", "exp": "exponential",
+    "identity": "identity", "probability": "identity", "sigmoid": "sigmoid", "sigmoid-each": "sigmoid", "sigmoid-by-target": "sigmoid", "exp": "exponential",
     "log1p-exp": "logarithm_one_plus_exp", "signed-square": "signed_square", "hinge": "hinge", "softmax": "softmax",
 }  # fmt: skip
-_CLASSES = _SINGLE | {"identity": "identity_multiclass", "probability": "identity_multiclass", "sigmoid-each": "multiclass_ova"}
+_CLASSES = _SINGLE | {"identity": "identity_multiclass", "probability": "identity_multiclass", "sigmoid-each": "multiclass_ova", "sigmoid-by-target": "multiclass_ova"}
 
 Dtype = Literal["float32", "float64"]
 
@@ -76,6 +76,10 @@ def _shape(forest: Forest) -> tuple[int, ...]:
 def _header(forest: Forest, dtype: Dtype, single: bool, trees: range) -> bytes:
     n_classes = _shape(forest)
     most = max(n_classes)
+    if forest.link not in _SINGLE:
+        raise UnsupportedModelError.expected(
+            "a link that Treelite has", repr(forest.link), "export the margins: forest.with_values(forest.value, link='identity')"
+        )
     scaled = "sigmoid" in forest.link
     if forest.link_scale != 1.0 and not scaled:
         raise UnsupportedModelError.expected(

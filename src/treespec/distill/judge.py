@@ -64,8 +64,11 @@ def is_classifier(outcome: links.Outcome) -> bool:
     )
 
 
+_OF_CLASSES = ("probability", "sigmoid", "softmax", *links.EACH, "sigmoid-normalised", "normalised", "hinge")
+
+
 def _has_classes(outcome: links.Outcome) -> bool:
-    return outcome.link in ("probability", "sigmoid", "softmax", "sigmoid-each", "hinge")
+    return outcome.link in _OF_CLASSES
 
 
 def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None) -> Verdict:
@@ -74,7 +77,7 @@ def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight
         wanted if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1] else one_hot(outcome, wanted, p.shape[1])
     )
     brier = float(np.average(((p - target) ** 2).sum(axis=1) / 2, weights=weight))
-    if outcome.link == "sigmoid-each":
+    if outcome.link in links.EACH:
         hit = ((p > 0.5) == (target > 0.5)).mean(axis=1)
     else:
         hit = np.mean([p[:, own].argmax(axis=1) == target[:, own].argmax(axis=1) for own in _columns_of_targets(outcome, p)], axis=0)
@@ -97,7 +100,7 @@ def probabilities(outcome: links.Outcome, margin: Array) -> Array:
 
 def one_hot(outcome: links.Outcome, y: NDArray[Any], k: int) -> Array:
     """Return labels as (m, k) columns of 0 and 1 (raw boosters: class numbers, or probabilities of the second class)."""
-    if outcome.classes is not None and len(outcome.classes) > 1 and outcome.link != "sigmoid-each":
+    if outcome.classes is not None and len(outcome.classes) > 1 and outcome.link not in links.EACH:
         return np.hstack([(np.asarray(y)[:, [j]] == c[None, :]).astype(float) for j, c in enumerate(outcome.classes)])
     if outcome.classes is not None and len(outcome.classes) > 1:
         return np.column_stack([(np.asarray(y)[:, j] == c[1]).astype(float) for j, c in enumerate(outcome.classes)])

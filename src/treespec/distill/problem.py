@@ -71,13 +71,14 @@ def pose(forest: Forest, data: DistillData) -> Problem:
     DataMismatchError
         If labels do not suit the link (negative ones for a log link).
     """
-    if forest.task == "outlier" or (forest.task == "multi-output" and forest.link == "probability"):
+    several = forest.task == "multi-output" and forest.link == "probability"
+    if forest.task == "outlier" or several or forest.link in ("normalised", "partition"):
         raise UnsupportedModelError.expected(
             "regression, ranking, or classification of one target",
-            f"a model for {forest.task} ({forest.framework})",
-            "distil a model for each target",
+            f"a model for {forest.task} with link {forest.link!r} ({forest.framework})",
+            "distil a model for each target or class, or pack its own trees: compressor='packed'",
         )
-    if forest.link in ("sigmoid-each", "probability", "softmax", "sigmoid", "hinge") or forest.task in ("binary", "multiclass"):
+    if forest.link in ("probability", "softmax", "sigmoid", "hinge", *links.EACH) or forest.task in ("binary", "multiclass"):
         return _classes(forest, data)
     return _values(forest, data)
 
@@ -91,7 +92,7 @@ def _classes(forest: Forest, data: DistillData) -> Problem:
     else:
         p = np.clip(links.apply_link(forest, data.margin), 0, 1)  # a booster's raw scores may pass for probabilities
     two = forest.n_outputs == 1 or (forest.link == "probability" and forest.n_outputs == 2)
-    each = forest.link == "sigmoid-each"
+    each = forest.link in (*links.EACH, "sigmoid-normalised")
     if two and forest.n_outputs > 1:
         p = p[:, 1:]
     labels = None if y is None else _encode(forest, y, p.shape[1])

@@ -105,6 +105,8 @@ def _check_margins(forest: Forest, native: Native, rows: Any, margin: NDArray[np
 
 
 def _check_predictions(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> None:
+    if forest.link == "partition":
+        return
     ours, theirs = np.asarray(links.predict(forest, margin)), np.asarray(native.predict(rows))
     if ours.shape != theirs.shape:
         raise _failed(forest, f"predictions of shape {ours.shape}", f"{theirs.shape} from the framework")
@@ -127,7 +129,8 @@ def _check_probabilities(forest: Forest, native: Native, rows: Any, margin: NDAr
     theirs = native.predict_proba(rows)
     if theirs is None:
         return
-    ours = np.asarray(links.predict_proba(forest, margin))
+    found = links.predict_proba(forest, margin)
+    ours = np.hstack(found) if isinstance(found, list) else np.asarray(found)
     if ours.shape != np.shape(theirs) or not np.allclose(ours, theirs, rtol=1e-5, atol=_ULPS):
         raise _failed(forest, "equal probabilities", "others from the framework's predict_proba")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treespec.errors import InvalidForestError
-from treespec.ir.link import LINKS, Outcome
+from treespec.ir.link import EACH, LINKS, Outcome
 
 if TYPE_CHECKING:
     from treespec.ir.forest import Forest
@@ -146,7 +146,7 @@ def classes_problem(f: Outcome) -> str:
         return "class labels that are no list of them for each target"
     columns = 1 if f.task == "binary" and f.n_outputs == 1 else f.n_outputs
     given = 1 if f.task == "binary" and f.n_outputs == 1 and len(f.classes[0]) > 1 else sum(len(c) for c in f.classes)
-    if f.link == "sigmoid-each" and len(f.classes) > 1:  # several labels a row
+    if f.link in EACH and len(f.classes) > 1:  # several labels a row
         given = len(f.classes) if all(len(c) == 2 for c in f.classes) else -1
     return "" if given == columns else f"{given} classes and {f.n_outputs} outputs"
 
@@ -157,7 +157,7 @@ def _check_meaning(f: Forest) -> None:
         "link": (f.link, sorted(LINKS)), "aggregation": (f.aggregation, ("sum", "mean")), "sum_dtype": (f.sum_dtype, _FLOATS),
         "task": (f.task, _TASKS), "inputs.dtype": (f.inputs.dtype, _FLOATS), "inputs.nan": (f.inputs.nan, _REFUSALS),
         "inputs.infinite": (f.inputs.infinite, _REFUSALS), "inputs.zero": (f.inputs.zero, ("keep", "flush", "missing")),
-        "inputs.absent": (f.inputs.absent, ("zero", "missing")),
+        "inputs.absent": (f.inputs.absent, ("zero", "missing", "refuse")),
         "inputs.unknown_category": (f.inputs.unknown_category, ("other", "missing", "refuse")),
         "inputs.missing_category": (f.inputs.missing_category, _REFUSALS),
         "inputs.numbers_are_codes": (f.inputs.numbers_are_codes, (False, True)),
@@ -167,8 +167,8 @@ def _check_meaning(f: Forest) -> None:
     }  # fmt: skip
     for name, (came, allowed) in choices.items():
         _require(any(came is a or (isinstance(came, str) and came == a) for a in allowed), f"{name} of {list(allowed)}", repr(came))
-    scale: object = f.link_scale
-    _require(isinstance(scale, float) and np.isfinite(scale), "a finite link_scale", repr(scale))
+    for name, number in (("link_scale", f.link_scale), ("offset", f.offset)):
+        _require(isinstance(number, float) and np.isfinite(number), f"a finite {name}", repr(number))
     names: tuple[object, ...] = (f.loss, f.framework)
     _require(all(isinstance(name, str) for name in names), "names of loss and framework", repr(names))
     columns = [*f.inputs.categorical, *(j for j, _ in f.inputs.categories)]

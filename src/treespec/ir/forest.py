@@ -52,7 +52,7 @@ class Forest:
     link : str
         Turns margins into predictions; a name of `treespec.ir.link.LINKS`.
     link_scale : float
-        Factor on the margin inside the link (``sigmoid`` parameter of LightGBM).
+        Factor on the margin inside the link (``sigmoid`` parameter of LightGBM); for ``isolation`` the divisor.
     sum_dtype : {"float32", "float64"}
         Type in which the framework adds up leaf values and applies the link.
     category_offset : (n_nodes + 1,) int64, category : (n_categories,) int32
@@ -79,6 +79,8 @@ class Forest:
         One array of class labels for each target; None for values (and for raw boosters, whose prediction is a probability).
     ties_to_last : bool
         Whether a margin exactly on the decision boundary of a binary model means the second class.
+    offset : float
+        For outlier detectors: rows whose score is below it are outliers.
     framework : str
         For people: "scikit-learn RandomForestClassifier", "xgboost", ...
     native_id : (n_nodes,) int32 or None
@@ -115,6 +117,7 @@ class Forest:
     loss: str = "unknown"
     framework: str = "unknown"
     native_id: NDArray[np.int32] | None = None
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         """Fill defaults, freeze the arrays and check every invariant."""

@@ -38,8 +38,8 @@ class InputRule:
     zero : {"keep", "flush", "missing"}
         What happens to a value of magnitude up to `ZERO_THRESHOLD` in a numerical column: nothing, it becomes 0 (LightGBM, but not
         for the entries of row-wise sparse matrices and Arrow tables), or it is missing (LightGBM with ``zero_as_missing``).
-    absent : {"zero", "missing"}
-        What an entry that a sparse matrix does not store means.
+    absent : {"zero", "missing", "refuse"}
+        What an entry that a sparse matrix does not store means; several models may disagree about it.
     categorical : tuple of int
         Columns that hold categories.
     categories : tuple of (int, tuple) pairs
@@ -63,7 +63,7 @@ class InputRule:
     infinite: Literal["route", "refuse"] = "route"
     missing_value: float = float("nan")
     zero: Literal["keep", "flush", "missing"] = "keep"
-    absent: Literal["zero", "missing"] = "zero"
+    absent: Literal["zero", "missing", "refuse"] = "zero"
     categorical: tuple[int, ...] = ()
     categories: tuple[tuple[int, tuple[Category, ...]], ...] = ()
     unknown_category: Literal["other", "missing", "refuse"] = "other"

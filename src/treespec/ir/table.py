@@ -83,7 +83,7 @@ def _is_number(value: Any) -> bool:
 
 
 def read_table(
-    X: Any, n_features: int, feature_names: tuple[str, ...] | None = None, *, absent: Literal["zero", "missing"] = "zero"
+    X: Any, n_features: int, feature_names: tuple[str, ...] | None = None, *, absent: Literal["zero", "missing", "refuse"] = "zero"
 ) -> Table:
     """Read rows from an array, a sparse matrix or a data frame.
 
@@ -94,7 +94,7 @@ def read_table(
         Columns that the model has.
     feature_names : tuple of str, optional
         Frames are matched by these names; without them by position.
-    absent : {"zero", "missing"}
+    absent : {"zero", "missing", "refuse"}
         What an entry that a sparse matrix does not store means.
 
     Raises
@@ -103,6 +103,12 @@ def read_table(
         If X is not two-dimensional or its columns are not the model's.
     """
     if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+        if absent == "refuse":
+            raise DataMismatchError.expected(
+                "a dense array or frame",
+                "a sparse matrix, whose absent entries mean zero to some of the model's members and a missing value to others",
+                "pass X.toarray(), with NaN where values are missing",
+            )
         return replace(_of_array(_densify(X, absent), n_features), stored=not _by_columns(X))
     if isinstance(X, np.ndarray) or not _is_frame(X):
         return _of_array(X, n_features)

@@ -96,7 +96,15 @@ _STEPS = {
     "signed-square": "    for (k = 0; k < N; k++) v[k] = v[k] < 0 ? -v[k] * v[k] : v[k] * v[k];\n",
     "hinge": "    for (k = 0; k < N; k++) v[k] = v[k] > 0 ? 1 : 0;\n",
 }
-_STEPS["sigmoid-each"] = _STEPS["sigmoid"]
+_STEPS["sigmoid-each"] = _STEPS["sigmoid-by-target"] = _STEPS["sigmoid"]
+_STEPS["expm1"] = "    for (k = 0; k < N; k++) v[k] = expm1(v[k]);\n"
+_STEPS["isolation"] = "    for (k = 0; k < N; k++) v[k] = -exp2(-v[k]);\n"
+_STEPS["normalised"] = (
+    "    {\n        double sum = 0;\n        for (k = 0; k < N; k++) sum += v[k];\n"
+    "        if (sum != 0) for (k = 0; k < N; k++) v[k] /= sum;\n    }\n"
+)
+_STEPS["sigmoid-normalised"] = _STEPS["sigmoid"] + _STEPS["normalised"]
+_STEPS["partition"] = ""
 _CUT = "    for (k = 0; k < N; k++) v[k] = v[k] < 1e-6 ? 1e-6 : v[k] > 1 - 1e-6 ? 1 - 1e-6 : v[k];\n"
 _INVERSE = {  # of predictions on the scale of the mean, cut to where it is finite
     "identity": "",
@@ -126,7 +134,8 @@ def finish_code(outcome: Outcome, head: str, n_sums: int) -> tuple[str, int]:
     if head == "mean" and outcome.link == "probability":
         total = f"for (k = 0; k < {k}; k++) sum += v[k];"
         to_margin += f"    {{\n        double sum = 0;\n        {total}\n        for (k = 0; k < {k}; k++) v[k] /= sum;\n    }}\n"
-    scale = f"    for (k = 0; k < {k}; k++) v[k] *= {c_number(outcome.link_scale)};\n" if outcome.link_scale != 1 else ""
+    sign = "/=" if outcome.link == "isolation" else "*="
+    scale = f"    for (k = 0; k < {k}; k++) v[k] {sign} {c_number(outcome.link_scale)};\n" if outcome.link_scale != 1 else ""
     link = scale + _STEPS[outcome.link].replace("N;", f"{k};") + (_COMPLEMENT if both else "")
     n_outputs = 2 if both else k
     if not to_margin and not link:
@@ -158,7 +167,7 @@ def _function(name: str, body: str) -> str:
 
 def gives_probabilities(outcome: Outcome) -> bool:
     """Tell whether predictions are probabilities of classes."""
-    return outcome.task in ("binary", "multiclass", "multi-output") and outcome.link not in ("hinge", "identity")
+    return outcome.task in ("binary", "multiclass", "multi-output") and outcome.link not in ("hinge", "identity", "partition")
 
 
 def expected_outputs(outcome: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,8 +29,10 @@ class Outcome:
     n_features : int
         Columns that the teacher, and so the student, takes.
     feature_names : tuple of str or None
-    absent : {"zero", "missing"}
+    absent : {"zero", "missing", "refuse"}
         What an entry that a sparse matrix does not store means.
+    offset : float
+        As in `treespec.ir.Forest`.
     """
 
     task: str
@@ -42,7 +44,8 @@ class Outcome:
     ties_to_last: bool = False
     framework: str = "unknown"
     feature_names: tuple[str, ...] | None = None
-    absent: Literal["zero", "missing"] = "zero"
+    absent: Literal["zero", "missing", "refuse"] = "zero"
+    offset: float = 0.0
 
     sum_dtype = "float64"  # a student is not bound to its teacher's rounding
 
@@ -60,6 +63,7 @@ class Outcome:
             forest.framework,
             forest.feature_names,
             forest.inputs.absent,
+            forest.offset,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -75,6 +79,7 @@ class Outcome:
             "framework": self.framework,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "absent": self.absent,
+            "offset": self.offset,
         }
 
     @classmethod
@@ -92,15 +97,16 @@ class Outcome:
             framework=str(plain["framework"]),
             feature_names=None if names is None else tuple(str(c) for c in names),
             absent=plain.get("absent", "zero"),
+            offset=float(plain.get("offset", 0.0)),
         )
         outcome._check()
         return outcome
 
     def _check(self) -> None:
         """Raise where the fields do not fit together: ValueError, which readers of files make theirs."""
-        if self.link not in LINKS or self.task not in get_args(Task) or self.absent not in ("zero", "missing"):
+        if self.link not in LINKS or self.task not in get_args(Task) or self.absent not in ("zero", "missing", "refuse"):
             raise ValueError(f"link {self.link!r}, task {self.task!r} or absent entries {self.absent!r}")
-        if not (self.n_outputs >= 1 and self.n_features >= 0 and math.isfinite(self.link_scale)):
+        if not (self.n_outputs >= 1 and self.n_features >= 0 and math.isfinite(self.link_scale) and math.isfinite(self.offset)):
             raise ValueError("sizes")
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise ValueError(f"{len(self.feature_names)} names of {self.n_features} columns")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,8 +135,8 @@ def rebuild(u: Unpacked, outcome: Outcome) -> Forest:
             category_offset=np.cumsum(width), category=np.concatenate([*(listed[i] for i in by_place), np.empty(0, np.int64)]),
             category_left=_at(n, inner, splits.listed_left[u.index], fill=False),
             categorical=_at(n, inner, splits.categorical[u.index], fill=False),
-            inputs=u.rule, feature_names=outcome.feature_names, task=outcome.task, classes=outcome.classes,  # type: ignore[arg-type]
-            ties_to_last=outcome.ties_to_last, framework=outcome.framework,
+            inputs=replace(u.rule, absent=outcome.absent) if outcome.absent == "refuse" else u.rule, feature_names=outcome.feature_names, task=outcome.task, classes=outcome.classes,  # type: ignore[arg-type]
+            ties_to_last=outcome.ties_to_last, framework=outcome.framework, offset=outcome.offset,
         )  # fmt: skip
     except InvalidForestError as error:
         raise damaged(str(error).split("\n", maxsplit=1)[0]) from error
