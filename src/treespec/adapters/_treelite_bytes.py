@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from treespec.errors import UnsupportedModelError
 from treespec.ir import Forest
+from treespec.ir.link import EACH
 
 VERSION = (4, 0, 0)
 LESS_OR_EQUAL = 3
@@ -18,10 +19,11 @@ EXACT_FLOAT32 = 2**24  # integers up to here are exact as float32
 _TYPE = {"float32": 2, "float64": 3}
 _TASK = {"binary": 0, "regression": 1, "outlier": 1, "multi-output": 1, "multiclass": 2, "ranking": 3}
 _SINGLE = {
-    "identity": "identity", "probability": "identity", "sigmoid": "sigmoid", "sigmoid-each": "sigmoid", "sigmoid-by-target": "sigmoid", "exp": "exponential",
+    "identity": "identity", "probability": "identity", "sigmoid": "sigmoid", "sigmoid-each": "sigmoid", "exp": "exponential",
     "log1p-exp": "logarithm_one_plus_exp", "signed-square": "signed_square", "hinge": "hinge", "softmax": "softmax",
+    "sigmoid-by-target": "sigmoid",
 }  # fmt: skip
-_CLASSES = _SINGLE | {"identity": "identity_multiclass", "probability": "identity_multiclass", "sigmoid-each": "multiclass_ova", "sigmoid-by-target": "multiclass_ova"}
+_CLASSES = _SINGLE | {"identity": "identity_multiclass", "probability": "identity_multiclass"} | dict.fromkeys(EACH, "multiclass_ova")
 
 Dtype = Literal["float32", "float64"]
 

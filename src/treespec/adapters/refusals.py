@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from treespec.hooks import is_a
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import hookimpl
+from treespec.hooks import hookimpl, is_a
 from treespec.ir import Forest
 
 _REFUSED = {

@@ -6,12 +6,12 @@ Dask, whose trees are on this machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from treespec.hooks import is_a
 from treespec.adapters._members import fitted
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Adapt, Native, NativeOf, hookimpl
+from treespec.hooks import Adapt, Native, NativeOf, hookimpl, is_a
 from treespec.ir import Forest
 
 
@@ -39,30 +39,26 @@ def inside(model: Any) -> Any:
     UnsupportedModelError
         If it does not hold the model (a search with ``refit=False``), or changes the rows before.
     """
-    if is_a(model, "sklearn.model_selection._search", "BaseSearchCV"):
-        return _found(model)
-    if is_a(model, "sklearn.frozen", "FrozenEstimator"):
-        return model.estimator
-    if is_a(model, "sklearn.semi_supervised", "SelfTrainingClassifier"):
-        fitted(model, "estimator_")
-        return model.estimator_
-    if is_a(model, "sklearn.pipeline", "Pipeline"):
-        return _last(model)
-    if is_a(model, "lightgbm.dask", "_DaskLGBMModel"):
-        fitted(model, "fitted_")
-        return model.to_local()
-    if is_a(model, "xgboost.dask", "DaskScikitLearnBase"):
-        return _local(model)
-    if isinstance(model, dict) and is_a(model.get("booster"), "xgboost", "Booster"):  # what xgboost.dask.train returns
-        return model["booster"]
+    if isinstance(model, dict):  # what xgboost.dask.train returns
+        return model["booster"] if is_a(model.get("booster"), "xgboost", "Booster") else None
+    for module, name, take in _SHELLS:
+        if is_a(model, module, name):
+            return take(model)
     return None
+
+
+def _self_training(model: Any) -> Any:
+    fitted(model, "estimator_")
+    return model.estimator_
 
 
 def _found(search: Any) -> Any:
     if not hasattr(search, "best_estimator_"):
         if hasattr(search, "cv_results_"):
             raise UnsupportedModelError.expected(
-                "a search that kept its best model", f"a {type(search).__name__} with refit=False", "fit it with refit=True, or fit the model"
+                "a search that kept its best model",
+                f"a {type(search).__name__} with refit=False",
+                "fit it with refit=True, or fit the model with best_params_",
             )
         fitted(search, "best_estimator_")
     return search.best_estimator_
@@ -97,3 +93,20 @@ def _local(model: Any) -> Any:
     local = kind(missing=model.missing)
     local.load_model(bytearray(model.get_booster().save_raw("ubj")))
     return local
+
+
+def _lightgbm(model: Any) -> Any:
+    """Return the ordinary wrapper of LightGBM."""
+    fitted(model, "fitted_")
+    return model.to_local()
+
+
+_SHELLS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("sklearn.model_selection._search", "BaseSearchCV", _found),
+    ("sklearn.frozen", "FrozenEstimator", lambda model: model.estimator),
+    ("sklearn.semi_supervised", "SelfTrainingClassifier", _self_training),
+    ("sklearn.pipeline", "Pipeline", _last),
+    ("lightgbm.dask", "_DaskLGBMModel", _lightgbm),
+    ("xgboost.dask", "DaskScikitLearnBase", _local),
+)
+"""Module, class, and how to take out the model inside."""

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.hooks import is_a
 from treespec.adapters._members import WholeNative, check_links, columns_of, fitted, forests_of, name_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Adapt, Native, hookimpl
+from treespec.hooks import Adapt, Native, hookimpl, is_a
 from treespec.ir import Forest
 from treespec.ir.combine import Member, combine, common_loss
 
@@ -81,7 +80,7 @@ def _check_voting(model: Any) -> None:
 def _weights(model: Any) -> NDArray[np.float64]:
     own = model._weights_not_none if is_a(model, "sklearn.ensemble", *_VOTING) else None
     weight = np.ones(len(model.estimators_)) if own is None else np.asarray(own, np.float64)
-    return weight / weight.sum()
+    return np.asarray(weight / weight.sum())
 
 
 def _to_classes(forest: Forest, n_classes: int) -> NDArray[np.float64]:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.hooks import is_a
 from treespec.adapters._members import WholeNative, check_links, columns_of, fitted, forests_of, name_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Adapt, Native, hookimpl
+from treespec.hooks import Adapt, Native, hookimpl, is_a
 from treespec.ir import Forest
 from treespec.ir.combine import Member, combine
 
@@ -111,24 +110,24 @@ def _transformed(model: Any, adapt: Adapt) -> Forest:
     forest = forests_of(model, [model.regressor_], adapt)[0]
     transformer = model.transformer_
     check_links(model, [forest], ("identity",), "regressor predicts a sum over trees", "wrap the regressor itself: model.regressor_")
-    name = {"framework": name_of(model, [forest])}
+    name = name_of(model, [forest])
     if is_a(transformer, "sklearn.preprocessing", "StandardScaler"):
         scale = np.ones(forest.n_outputs) if transformer.scale_ is None else transformer.scale_
         mean = np.zeros(forest.n_outputs) if transformer.mean_ is None else transformer.mean_
         return combine(
             [Member(forest, np.diag(scale))], base=mean, what="TransformedTargetRegressor", **columns_of(model, [forest]),
-            task=forest.task, loss=forest.loss, **name,
+            task=forest.task, loss=forest.loss, framework=name,
         )  # fmt: skip
     inverse = getattr(transformer, "inverse_func", False) if is_a(transformer, "sklearn.preprocessing", "FunctionTransformer") else False
     if inverse is None:
-        return replace(forest, **name)
+        return replace(forest, framework=name)
     if inverse not in _INVERSES:
         raise UnsupportedModelError.expected(
             "a TransformedTargetRegressor whose inverse is np.exp, np.expm1, a StandardScaler's or nothing",
             f"{getattr(inverse, '__name__', inverse) if inverse else type(transformer).__name__}",
             "wrap the regressor itself, model.regressor_, and transform what it predicts",
         )
-    return replace(forest, link=_INVERSES[inverse], loss="none", **name)
+    return replace(forest, link=_INVERSES[inverse], loss="none", framework=name)
 
 
 class TransformedNative(WholeNative):

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.hooks import is_a
 from treespec.adapters._members import fitted
 from treespec.adapters.sklearn_native import BoostingNative, HistNative
 from treespec.adapters.sklearn_trees import allows_missing, feature_names, splits_of
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 
 _EULER = float(np.euler_gamma)
@@ -28,16 +27,15 @@ def treespec_adapt(model: Any) -> Forest | None:
     splits = splits_of(trees) | {"n_features": int(model.n_features_in_)}
     if isolation:
         splits["feature"] = _own_columns(model, trees, splits["feature"])
-    allowed = allows_missing(model) if isolation else allows_missing(model.estimators_[0])
-    meaning = {
-        "link": "isolation", "link_scale": float(len(trees) * average_path_length(np.array([model._max_samples]))[0]), "task": "outlier",
-        "offset": float(model.offset_), "value": _path_lengths(trees)[:, None],
-    } if isolation else {"link": "partition", "task": "regression", "value": np.zeros((len(splits["left"]), 1)), "aggregation": "mean"}  # fmt: skip
+    allowed = allows_missing(model if isolation else model.estimators_[0])
     return Forest(
-        **splits, **meaning, loss="none",
+        **splits,
+        **(_isolation(model, trees) if isolation else _embedding(splits)),
+        loss="none",
         inputs=InputRule(dtype="float32", nan="route" if allowed else "refuse", infinite="refuse"),
-        feature_names=feature_names(model), framework=f"scikit-learn {type(model).__name__}",
-    )  # fmt: skip
+        feature_names=feature_names(model),
+        framework=f"scikit-learn {type(model).__name__}",
+    )
 
 
 @hookimpl
@@ -56,15 +54,32 @@ def average_path_length(n: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
     return np.where(n > 2, 2.0 * (np.log(many - 1.0) + _EULER) - 2.0 * (many - 1.0) / many, np.where(n == 2, 1.0, 0.0))
 
 
+def _isolation(model: Any, trees: list[Any]) -> dict[str, Any]:
+    """Return values and meaning of path lengths, added up as scikit-learn does so that scores at the offset are equal to the last bit."""
+    longest = float(average_path_length(np.array([model._max_samples]))[0])
+    return {
+        "value": _path_lengths(trees)[:, None],
+        "link": "isolation",
+        "link_scale": len(trees) * longest,
+        "task": "outlier",
+        "offset": float(model.offset_),
+    }
+
+
+def _embedding(splits: dict[str, Any]) -> dict[str, Any]:
+    return {"value": np.zeros((len(splits["left"]), 1)), "link": "partition", "task": "regression", "aggregation": "mean"}
+
+
 def _path_lengths(trees: list[Any]) -> NDArray[np.float64]:
     """Return, for each node, its depth and the average path length that the rows in it would add."""
     parts = []
     for tree in trees:
         nodes = np.ones(tree.node_count)  # on the path, the root included
-        for node in range(tree.node_count):  # parents come first
-            for child in (tree.children_left[node], tree.children_right[node]):
-                if child != -1:
-                    nodes[child] = nodes[node] + 1
+        level = np.zeros(1, np.intp)
+        while len(level):
+            parents = level[tree.children_left[level] != -1]
+            level = np.concatenate([tree.children_left[parents], tree.children_right[parents]])
+            nodes[level] = np.tile(nodes[parents] + 1, 2)
         parts.append(nodes + average_path_length(tree.n_node_samples) - 1.0)
     return np.concatenate(parts)
 
@@ -98,7 +113,7 @@ class IsolationNative(HistNative):
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return the path lengths behind ``score_samples``."""
-        return -np.log2(-np.asarray(self._model.score_samples(self._rows(X)))) * self._forest.link_scale
+        return np.asarray(-np.log2(-np.asarray(self._model.score_samples(self._rows(X)))) * self._forest.link_scale)
 
 
 class EmbeddingNative(BoostingNative):

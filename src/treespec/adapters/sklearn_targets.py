@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.hooks import is_a
 from treespec.adapters._members import WholeNative, check_links, columns_of, fitted, forests_of, name_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Adapt, Native, hookimpl
+from treespec.hooks import Adapt, Native, hookimpl, is_a
 from treespec.ir import Forest
 from treespec.ir.combine import Member, combine, common_loss
 

@@ -167,7 +167,8 @@ def _check_meaning(f: Forest) -> None:
     }  # fmt: skip
     for name, (came, allowed) in choices.items():
         _require(any(came is a or (isinstance(came, str) and came == a) for a in allowed), f"{name} of {list(allowed)}", repr(came))
-    for name, number in (("link_scale", f.link_scale), ("offset", f.offset)):
+    numbers: dict[str, object] = {"link_scale": f.link_scale, "offset": f.offset}
+    for name, number in numbers.items():
         _require(isinstance(number, float) and np.isfinite(number), f"a finite {name}", repr(number))
     names: tuple[object, ...] = (f.loss, f.framework)
     _require(all(isinstance(name, str) for name in names), "names of loss and framework", repr(names))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treespec.ir.common_inputs import with_common_inputs
 from treespec.ir.forest import Forest
 
+_SPLITS = ("feature", "threshold", "default_left", "category", "category_left", "categorical")
 _STATISTICS = ("cover", "count", "gain", "impurity", "native_id")
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -34,9 +35,7 @@ class Member:
     columns: NDArray[np.integer[Any]] | None = None
 
 
-def combine(
-    members: Sequence[Member], *, n_features: int, what: str, base: NDArray[np.float64] | float = 0.0, **fields: Any
-) -> Forest:
+def combine(members: Sequence[Member], *, n_features: int, what: str, base: NDArray[np.float64] | float = 0.0, **fields: Any) -> Forest:
     """Return the forest whose margin is ``base + sum of matrix @ margin`` over the members.
 
     Means of forests that have no initial score stay means, so that votes are counted as the framework counts them; otherwise values are
@@ -77,15 +76,21 @@ def combine(
         values.append(_scaled(f, _rounded(a * factor)))
         outputs.append(_outputs(f, a))
     size = np.cumsum([0, *(f.n_nodes for f in forests)])
-    return Forest(
-        tree_offset=np.concatenate([[0], *(f.tree_offset[1:] + s for f, s in zip(forests, size, strict=False))]),
-        left=_children(forests, size, "left"), right=_children(forests, size, "right"),
-        category_offset=_offsets(forests), n_features=n_features, value=np.concatenate(values), tree_output=np.concatenate(outputs),
-        aggregation="mean" if mean else "sum", base_score=start, inputs=forests[0].inputs,
-        **{name: _joined(forests, name) for name in ("feature", "threshold", "default_left", "category", "category_left", "categorical")},
-        **{name: None if any(getattr(f, name) is None for f in forests) else _joined(forests, name) for name in _STATISTICS},
-        **fields,
-    )  # fmt: skip
+    split = {name: _joined(forests, name) for name in _SPLITS}
+    stored = {name: None if any(getattr(f, name) is None for f in forests) else _joined(forests, name) for name in _STATISTICS}
+    arrays: dict[str, Any] = {
+        "tree_offset": np.concatenate([[0], *(f.tree_offset[1:] + s for f, s in zip(forests, size, strict=False))]),
+        "left": _children(forests, size, "left"),
+        "right": _children(forests, size, "right"),
+        "category_offset": _offsets(forests),
+        "value": np.concatenate(values),
+        "tree_output": np.concatenate(outputs),
+        "aggregation": "mean" if mean else "sum",
+        "base_score": start,
+        "inputs": forests[0].inputs,
+        "n_features": n_features,
+    }
+    return Forest(**arrays, **split, **stored, **fields)
 
 
 def common_loss(forests: Sequence[Forest]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import InvalidForestError
-from treespec.ir import LEAF, Forest
+from treespec.ir import LEAF, Forest, InputRule
 from treespec.students.outcome import Outcome
 from treespec.students.packed_bits import damaged
 from treespec.students.packed_format import output_mode
@@ -135,11 +135,16 @@ def rebuild(u: Unpacked, outcome: Outcome) -> Forest:
             category_offset=np.cumsum(width), category=np.concatenate([*(listed[i] for i in by_place), np.empty(0, np.int64)]),
             category_left=_at(n, inner, splits.listed_left[u.index], fill=False),
             categorical=_at(n, inner, splits.categorical[u.index], fill=False),
-            inputs=replace(u.rule, absent=outcome.absent) if outcome.absent == "refuse" else u.rule, feature_names=outcome.feature_names, task=outcome.task, classes=outcome.classes,  # type: ignore[arg-type]
+            inputs=_rule(u, outcome), feature_names=outcome.feature_names, task=outcome.task, classes=outcome.classes,  # type: ignore[arg-type]
             ties_to_last=outcome.ties_to_last, framework=outcome.framework, offset=outcome.offset,
         )  # fmt: skip
     except InvalidForestError as error:
         raise damaged(str(error).split("\n", maxsplit=1)[0]) from error
+
+
+def _rule(u: Unpacked, outcome: Outcome) -> InputRule:
+    """Return the input rule; the payload has one bit for absent entries, the metadata a third answer."""
+    return replace(u.rule, absent="refuse") if outcome.absent == "refuse" else u.rule
 
 
 def _at(n: int, place: NDArray[np.intp], values: NDArray[Any], fill: float | bool) -> NDArray[Any]:
