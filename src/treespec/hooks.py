@@ -58,6 +58,29 @@ def is_a(model: object, module: str, *class_names: str) -> bool:
     return isinstance(model, tuple(cls for cls in found if isinstance(cls, type)))
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A model with what the caller of `wrap` says beyond it; adapters that know what to do with it are given it in the model's place.
+
+    Attributes
+    ----------
+    model : object
+    iteration_range : (int, int) or None
+        Boosting rounds that are to be used, from the first up to the second, which is left out; a second of 0 means to the end.
+    missing : float or None
+        The value that means missing, which the model does not hold.
+    """
+
+    model: object
+    iteration_range: tuple[int, int] | None = None
+    missing: float | None = None
+
+    @classmethod
+    def of(cls, model: object) -> Asked:
+        """Return ``model`` itself if it is one, else one that asks for nothing."""
+        return model if isinstance(model, cls) else cls(model)
+
+
 # ---- what schemes are given
 
 

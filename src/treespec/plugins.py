@@ -15,7 +15,7 @@ from typing import Any
 import pluggy
 
 from treespec.errors import ModelNotFittedError, PluginConflictError, PluginError, UnknownNameError, UnsupportedModelError
-from treespec.hooks import ENTRY_POINT_GROUP, HookSpecs, Native, Scheme
+from treespec.hooks import ENTRY_POINT_GROUP, Asked, HookSpecs, Native, Scheme
 from treespec.ir import Forest
 
 BUILTIN: tuple[str, ...] = (
@@ -241,6 +241,10 @@ def _type_name(model: object) -> str:
 
 def _unsupported(model: object, plugins: Plugins) -> Exception:
     adapters = sorted({row.name for row in plugins.table() if row.kind == "adapter"})
+    if isinstance(model, Asked):
+        return UnsupportedModelError.expected(
+            "a boosted model, with iteration_range= or missing=", f"a {_type_name(model.model)}", "wrap it without them"
+        )
     if isinstance(model, type):
         return ModelNotFittedError.expected("a fitted model", f"the class {model.__qualname__} itself", "create an instance and fit it")
     return UnsupportedModelError.expected(

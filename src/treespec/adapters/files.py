@@ -7,12 +7,14 @@ The content tells the format, not the suffix, and no framework need be installed
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from treespec.adapters import lightgbm, lightgbm_text, treelite, treelite_checkpoint, xgboost, xgboost_document
-from treespec.errors import FileFormatError, InvalidForestError
-from treespec.hooks import hookimpl
+from treespec.adapters._asked import refuse_missing, rounds_asked, said
+from treespec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from treespec.hooks import Asked, hookimpl
 from treespec.ir import Forest
 
 _LARGEST = 1 << 32  # bytes
@@ -34,24 +36,41 @@ _OTHERS = {
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a saved XGBoost, LightGBM or Treelite model, given its path."""
-    if not isinstance(model, (str, os.PathLike)):
+    asked = Asked.of(model)
+    if not isinstance(asked.model, (str, os.PathLike)):
         return None
-    path = Path(model)
+    path = Path(asked.model)
     data = _read(path)
     try:
         if data[:1] == b"{":
             document = xgboost_document.read(data)
-            return xgboost.forest_of(document, framework=xgboost.framework_of("xgboost model file", document))
+            return xgboost.chosen_of(asked, document, framework="xgboost model file", missing=xgboost.missing_of(asked))
         if data.startswith(treelite_checkpoint.START):
-            return treelite.forest_of(treelite_checkpoint.read(data), framework="treelite checkpoint")
+            return _treelite(asked, data)
         text = lightgbm_text.read(data.decode("utf-8", "replace"))
-        return lightgbm.forest_of(text, framework="lightgbm model file")
+        return _lightgbm(asked, text)
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
     except InvalidForestError as error:
         raise FileFormatError.expected(
             f"a well-formed model in {path}", str(error).split("\n", maxsplit=1)[0], "the file is damaged; save the model again"
         ) from error
+
+
+def _treelite(asked: Asked, data: bytes) -> Forest:
+    refuse_missing(asked, "takes NaN for missing")
+    if asked.iteration_range is not None:
+        raise UnsupportedModelError.expected("a model that knows its rounds", "a Treelite checkpoint", "leave iteration_range= out")
+    return treelite.forest_of(treelite_checkpoint.read(data), framework="treelite checkpoint")
+
+
+def _lightgbm(asked: Asked, text: lightgbm_text.LightgbmText) -> Forest:
+    refuse_missing(asked, "takes NaN for missing (and zeros where it was trained with zero_as_missing)")
+    n_rounds = len(text.trees) // text.n_outputs
+    rounds = rounds_asked(asked, n_rounds)
+    if rounds is not None:
+        text = replace(text, trees=text.trees[rounds[0] * text.n_outputs : rounds[1] * text.n_outputs])
+    return lightgbm.forest_of(text, framework=said("lightgbm model file", rounds, n_rounds))
 
 
 def _read(path: Path) -> bytes:

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters import lightgbm_text
+from treespec.adapters._asked import refuse_missing, rounds_asked, said
 from treespec.adapters._reach import reachable
 from treespec.adapters.lightgbm_native import LightgbmNative
 from treespec.adapters.lightgbm_text import MISSING_NAN, MISSING_NONE, MISSING_ZERO, LightgbmText, LightgbmTree
 from treespec.errors import FileFormatError, ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl, is_a
+from treespec.hooks import Asked, Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 
@@ -36,13 +37,19 @@ _MEANING: dict[str, tuple[str, Task, str]] = {
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a LightGBM booster or wrapper."""
+    asked = Asked.of(model)
+    model = asked.model
     if not is_a(model, "lightgbm", "Booster", "LGBMModel"):
         return None
+    refuse_missing(asked, "takes NaN for missing (and zeros where it was trained with zero_as_missing)")
     booster = booster_of(model)
-    text = lightgbm_text.read(booster.model_to_string())
+    chosen = rounds_asked(asked, booster.current_iteration())
+    text = lightgbm_text.read(booster.model_to_string(**_arguments(chosen)))
     labels = np.asarray(model.classes_) if is_a(model, "lightgbm", "LGBMClassifier") and not callable(model.objective) else None
     name, n_rounds = f"lightgbm {type(model).__name__}", len(text.trees) // text.n_outputs
-    if n_rounds < booster.current_iteration():
+    if chosen is not None:
+        name = said(name, chosen, booster.current_iteration())
+    elif n_rounds < booster.current_iteration():
         name += f" (the first {n_rounds} of {booster.current_iteration()} rounds, up to best_iteration)"
     return forest_of(text, framework=name, labels=labels, wrapper=is_a(model, "lightgbm", "LGBMModel"))
 
@@ -50,9 +57,17 @@ def treespec_adapt(model: Any) -> Forest | None:
 @hookimpl
 def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return LightGBM's own routing and prediction."""
+    asked = Asked.of(model)
+    model = asked.model
     if not is_a(model, "lightgbm", "Booster", "LGBMModel"):
         return None
-    return LightgbmNative(model, booster_of(model), forest)
+    booster = booster_of(model)
+    return LightgbmNative(model, booster, forest, _arguments(rounds_asked(asked, booster.current_iteration())))
+
+
+def _arguments(rounds: tuple[int, int] | None) -> dict[str, int]:
+    """Return a range of rounds in LightGBM's words."""
+    return {} if rounds is None else {"start_iteration": rounds[0], "num_iteration": rounds[1] - rounds[0]}
 
 
 def booster_of(model: Any) -> Any:

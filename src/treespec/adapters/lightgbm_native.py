@@ -21,15 +21,18 @@ class LightgbmNative:
     model : Booster or LGBMModel
     booster : Booster
     forest : Forest
+    rounds : dict
+        ``start_iteration`` and ``num_iteration``; empty where LightGBM chooses.
     """
 
-    def __init__(self, model: Any, booster: Any, forest: Forest) -> None:
-        self._model, self._booster, self._forest = model, booster, forest
+    def __init__(self, model: Any, booster: Any, forest: Forest, rounds: dict[str, int]) -> None:
+        self._model, self._booster, self._forest, self._rounds = model, booster, forest, rounds
 
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
         """Return the (n, n_trees) leaf numbers of ``pred_leaf``, of the rounds that the forest has, whatever was trained since."""
         rows, n_trees = self._rows(X), self._forest.n_trees
-        leaf = np.asarray(self._booster.predict(rows, pred_leaf=True, num_iteration=n_trees // self._forest.n_outputs))
+        rounds = {"num_iteration": n_trees // self._forest.n_outputs} | self._rounds
+        leaf = np.asarray(self._booster.predict(rows, pred_leaf=True, **rounds))
         if leaf.size != rows.shape[0] * n_trees:
             raise SelfCheckError.expected(
                 f"a booster of {n_trees} trees", f"{leaf.size // rows.shape[0]}", "it lost trees after it was wrapped; wrap it again"
@@ -39,14 +42,14 @@ class LightgbmNative:
     def margin(self, X: Any) -> NDArray[Any]:
         """Return ``predict(..., raw_score=True)``; in random forest mode divided by the rounds, as LightGBM does before its link."""
         forest = self._forest
-        raw = np.asarray(self._booster.predict(self._rows(X), raw_score=True))
+        raw = np.asarray(self._booster.predict(self._rows(X), raw_score=True, **self._rounds))
         return raw / (forest.n_trees // forest.n_outputs) if forest.aggregation == "mean" else raw
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return ``predict`` of the wrapper, or of the booster."""
         with warnings.catch_warnings():  # of arrays where a frame was fitted, of custom objectives: both are meant here
             warnings.simplefilter("ignore", UserWarning)
-            return np.asarray(self._model.predict(self._rows(X)))
+            return np.asarray(self._model.predict(self._rows(X), **self._rounds))
 
     def predict_proba(self, X: Any) -> NDArray[Any] | None:
         """Return ``predict_proba`` of a classifier, else None."""
@@ -54,7 +57,7 @@ class LightgbmNative:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            return np.asarray(self._model.predict_proba(self._rows(X)))
+            return np.asarray(self._model.predict_proba(self._rows(X), **self._rounds))
 
     def _rows(self, X: Any) -> Any:
         """Return the rows in a form that LightGBM takes as they are (else encoded)."""

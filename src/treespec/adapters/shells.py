@@ -77,6 +77,17 @@ def _last(pipeline: Any) -> Any:
             f"a Pipeline whose steps {', '.join(type(s).__name__ for s in steps)} change them first",
             "put the steps around the whole model, make_pipeline(steps, model): treespec.wrap applies them then",
         )
+    return end_of(pipeline)
+
+
+def end_of(pipeline: Any) -> Any:
+    """Return the model at the end of a pipeline.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there is none.
+    """
     last = pipeline.steps[-1][1]
     if last is None or last == "passthrough":
         raise UnsupportedModelError.expected("a pipeline that ends with a model", "one that ends with 'passthrough'", "wrap the model")

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treespec.adapters._asked import refuse_missing, rounds_asked, said
 from treespec.adapters.sklearn_native import BoostingNative
 from treespec.adapters.sklearn_trees import estimators_of, feature_names, splits_of
 from treespec.errors import UnsupportedModelError
-from treespec.hooks import Native, hookimpl, is_a
+from treespec.hooks import Asked, Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 
@@ -27,10 +28,16 @@ _LOSSES = {"squared_error": "squared", "absolute_error": "absolute", "log_loss":
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a gradient-boosting estimator; as many stages as were fitted (early stopping included)."""
+    asked = Asked.of(model)
+    model = asked.model
     if not _is_mine(model):
         return None
-    estimators = estimators_of(model)
-    n_stages, n_outputs = np.shape(model.estimators_)
+    refuse_missing(asked, "takes no missing values here")
+    every = estimators_of(model)
+    fitted_stages, n_outputs = np.shape(model.estimators_)
+    rounds = rounds_asked(asked, fitted_stages, from_start=True)
+    n_stages = fitted_stages if rounds is None else rounds[1]
+    estimators = every[: n_stages * n_outputs]
     splits = splits_of([estimator.tree_ for estimator in estimators])
     tree_output = np.tile(np.arange(n_outputs), n_stages)
     return Forest(
@@ -41,7 +48,7 @@ def treespec_adapt(model: Any) -> Forest | None:
         inputs=InputRule(dtype="float32", nan="refuse", infinite="refuse"),
         feature_names=feature_names(model),
         ties_to_last=True,
-        framework=f"scikit-learn {type(model).__name__}",
+        framework=said(stopped(model, fitted_stages, model.n_estimators), rounds, fitted_stages),
         **meaning_of(model),
     )
 
@@ -49,7 +56,18 @@ def treespec_adapt(model: Any) -> Forest | None:
 @hookimpl
 def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return the estimator's own routing and prediction."""
-    return BoostingNative(model, forest, [estimator.tree_ for estimator in estimators_of(model)]) if _is_mine(model) else None
+    asked = Asked.of(model)
+    model = asked.model
+    if not _is_mine(model):
+        return None
+    trees = [estimator.tree_ for estimator in estimators_of(model)]
+    return BoostingNative(model, forest, trees[: forest.n_trees], staged=asked.iteration_range is not None)
+
+
+def stopped(model: Any, fitted_stages: int, most: int) -> str:
+    """Return how people call the model, with the stages at which it stopped early."""
+    name = f"scikit-learn {type(model).__name__}"
+    return name if fitted_stages >= most else f"{name} (stopped after {fitted_stages} of {most} rounds)"
 
 
 def _is_mine(model: object) -> bool:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.adapters.sklearn_boosting import meaning_of
+from treespec.adapters._asked import refuse_missing, rounds_asked, said
+from treespec.adapters.sklearn_boosting import meaning_of, stopped
 from treespec.adapters.sklearn_native import HistNative
 from treespec.adapters.sklearn_trees import feature_names
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl, is_a
+from treespec.hooks import Asked, Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.inputs import Category
 
@@ -22,13 +23,19 @@ from treespec.ir.inputs import Category
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a histogram-based gradient-boosting estimator."""
+    asked = Asked.of(model)
+    model = asked.model
     if not _is_mine(model):
         return None
+    refuse_missing(asked, "takes NaN for missing")
     if not hasattr(model, "_predictors"):
         raise ModelNotFittedError.expected("a fitted model", f"an unfitted {type(model).__name__}", "call fit(X, y) first")
-    predictors = [predictor for stage in model._predictors for predictor in stage]
+    n_stages = len(model._predictors)
+    rounds = rounds_asked(asked, n_stages, from_start=True)
+    stages = model._predictors[: n_stages if rounds is None else rounds[1]]
+    predictors = [predictor for stage in stages for predictor in stage]
     n_outputs = int(model.n_trees_per_iteration_)
-    tree_output = np.tile(np.arange(n_outputs, dtype=np.int32), len(model._predictors))
+    tree_output = np.tile(np.arange(n_outputs, dtype=np.int32), len(stages))
     column_of, categories = _columns(model)
     return Forest(
         **_splits(predictors, column_of),
@@ -38,7 +45,7 @@ def treespec_adapt(model: Any) -> Forest | None:
         n_features=int(model.n_features_in_),
         inputs=InputRule(categorical=tuple(j for j, _ in categories), categories=categories, unknown_category="missing"),
         feature_names=feature_names(model),
-        framework=f"scikit-learn {type(model).__name__}",
+        framework=said(stopped(model, n_stages, model.max_iter), rounds, n_stages),
         **meaning_of(model),
     )
 
@@ -46,7 +53,10 @@ def treespec_adapt(model: Any) -> Forest | None:
 @hookimpl
 def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return the estimator's own prediction; it has no leaf ids."""
-    return HistNative(model, forest) if _is_mine(model) else None  # type: ignore[return-value]
+    asked = Asked.of(model)
+    if not _is_mine(asked.model):
+        return None
+    return HistNative(asked.model, forest, staged=asked.iteration_range is not None)  # type: ignore[return-value]
 
 
 def _is_mine(model: object) -> bool:

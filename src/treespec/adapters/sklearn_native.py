@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,33 @@ class HistNative:
     ----------
     model : fitted estimator
     forest : Forest
+    staged : bool
+        Whether the forest has only the first stages of the model.
     """
 
-    def __init__(self, model: Any, forest: Forest) -> None:
+    def __init__(self, model: Any, forest: Forest, *, staged: bool = False) -> None:
         self._model = model
         self._names = forest.feature_names
+        self._stages = forest.n_trees // forest.n_outputs if staged else None
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return the raw margins: (n,), or (n, n_classes)."""
-        raw = np.asarray(self._model._raw_predict(self._rows(X)))  # decision_function, which regressors lack
+        raw = np.asarray(self._ask("raw_predict", self._rows(X), private="_"))  # decision_function, which regressors lack
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return ``predict``."""
-        return np.asarray(self._model.predict(self._rows(X)))
+        return np.asarray(self._ask("predict", self._rows(X)))
 
     def predict_proba(self, X: Any) -> NDArray[Any] | None:
         """Return ``predict_proba`` of a classifier, else None."""
-        return np.asarray(self._model.predict_proba(self._rows(X))) if hasattr(self._model, "predict_proba") else None
+        return np.asarray(self._ask("predict_proba", self._rows(X))) if hasattr(self._model, "predict_proba") else None
+
+    def _ask(self, method: str, rows: Any, private: str = "") -> Any:
+        """Return what a method gives, or its staged twin after the last stage of the forest."""
+        if self._stages is None:
+            return getattr(self._model, f"{private}{method}")(rows)
+        return next(islice(getattr(self._model, f"{private}staged_{method}")(rows), self._stages - 1, None))
 
     def _rows(self, X: Any) -> Any:
         """Return a frame's columns in the order of training, on which scikit-learn insists."""
@@ -58,8 +68,8 @@ class BoostingNative(HistNative):
         In the order of the forest.
     """
 
-    def __init__(self, model: Any, forest: Forest, trees: Sequence[Any]) -> None:
-        super().__init__(model, forest)
+    def __init__(self, model: Any, forest: Forest, trees: Sequence[Any], *, staged: bool = False) -> None:
+        super().__init__(model, forest, staged=staged)
         self._forest = forest
         self._trees = trees
 
@@ -73,8 +83,7 @@ class BoostingNative(HistNative):
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return ``decision_function`` of a classifier, ``predict`` of a regressor."""
-        model, rows = self._model, self._rows(X)
-        return np.asarray(model.decision_function(rows) if hasattr(model, "decision_function") else model.predict(rows))
+        return np.asarray(self._ask("decision_function" if hasattr(self._model, "decision_function") else "predict", self._rows(X)))
 
 
 class ForestNative(BoostingNative):

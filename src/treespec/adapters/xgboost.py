@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters import xgboost_document
+from treespec.adapters._asked import rounds_asked, said
 from treespec.adapters._treelite import TreeliteStructure, structure_of
 from treespec.adapters.xgboost_document import XgboostDocument
 from treespec.adapters.xgboost_native import XgboostNative
 from treespec.adapters.xgboost_objective import Objective, base_margin, objective_of
 from treespec.errors import ModelNotFittedError, UnsupportedModelError
-from treespec.hooks import Native, hookimpl, is_a
+from treespec.hooks import Asked, Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 
@@ -27,24 +28,57 @@ from treespec.ir.forest import Task
 @hookimpl
 def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of an XGBoost booster or wrapper."""
+    asked = Asked.of(model)
+    model = asked.model
     if not is_a(model, "xgboost", "Booster", "XGBModel"):
         return None
     booster = booster_of(model)
     document = xgboost_document.read(bytes(booster.save_raw("ubj")))
-    n_rounds = rounds_of(model)
-    name = framework_of(f"xgboost {type(model).__name__}", document, n_rounds)
-    document = document if n_rounds is None else document.first(min(n_rounds, document.n_rounds))
-    missing = getattr(model, "missing", np.nan)
     labels = _labels(model, document) if is_a(model, "xgboost", "XGBClassifier") else None
-    return forest_of(document, framework=name, missing=np.nan if missing is None else float(missing), labels=labels, step=_step(booster))
+    return chosen_of(
+        asked, document, framework=f"xgboost {type(model).__name__}", stopped=rounds_of(model), missing=missing_of(asked), labels=labels,
+        step=_step(booster),
+    )  # fmt: skip
 
 
 @hookimpl
 def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return XGBoost's own routing and prediction."""
+    asked = Asked.of(model)
+    model = asked.model
     if not is_a(model, "xgboost", "Booster", "XGBModel"):
         return None
-    return XgboostNative(model, booster_of(model), forest, rounds_of(model))
+    booster, stopped = booster_of(model), rounds_of(model)
+    rounds = rounds_asked(asked, booster.num_boosted_rounds()) or (None if stopped is None else (0, stopped))
+    return XgboostNative(model, booster, forest, rounds)
+
+
+def missing_of(asked: Asked) -> float:
+    """Return the value that means missing: the wrapper's, or what the caller says of a booster.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a wrapper says another.
+    """
+    own = getattr(asked.model, "missing", None)
+    own = np.nan if own is None else float(own)
+    if asked.missing is None:
+        return own
+    if is_a(asked.model, "xgboost", "XGBModel") and not np.array_equal(own, asked.missing, equal_nan=True):
+        raise UnsupportedModelError.expected(
+            f"missing={own}, which the wrapper says", f"missing={asked.missing}", "wrap its booster: model.get_booster()"
+        )
+    return float(asked.missing)
+
+
+def chosen_of(asked: Asked, document: XgboostDocument, *, framework: str, stopped: int | None = None, **fields: Any) -> Forest:
+    """Return the forest of the rounds that are asked for, else of those that ``predict`` uses."""
+    rounds = rounds_asked(asked, document.n_rounds)
+    if rounds is not None:
+        return forest_of(document.rounds(*rounds), framework=said(framework, rounds, document.n_rounds), **fields)
+    name = framework_of(framework, document, stopped)
+    return forest_of(document if stopped is None else document.rounds(0, min(stopped, document.n_rounds)), framework=name, **fields)
 
 
 def booster_of(model: Any) -> Any:

@@ -77,12 +77,12 @@ class XgboostDocument:
         """Number of boosting rounds."""
         return len(self.round_offset) - 1
 
-    def first(self, n_rounds: int) -> XgboostDocument:
-        """Return the model cut after ``n_rounds`` boosting rounds."""
-        n = int(self.round_offset[n_rounds])
-        drop = None if self.weight_drop is None else self.weight_drop[:n]
-        offset = self.round_offset[: n_rounds + 1]
-        return replace(self, trees=self.trees[:n], tree_info=self.tree_info[:n], round_offset=offset, weight_drop=drop)
+    def rounds(self, start: int, stop: int) -> XgboostDocument:
+        """Return the model with the boosting rounds from ``start`` up to ``stop``, which is left out."""
+        offset = self.round_offset[start : stop + 1]
+        part = slice(int(offset[0]), int(offset[-1]))
+        drop = None if self.weight_drop is None else self.weight_drop[part]
+        return replace(self, trees=self.trees[part], tree_info=self.tree_info[part], round_offset=offset - offset[0], weight_drop=drop)
 
     def for_treelite(self) -> bytes:
         """Return the trees as UBJSON with the fields that Treelite needs and no others."""

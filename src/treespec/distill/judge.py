@@ -64,11 +64,8 @@ def is_classifier(outcome: links.Outcome) -> bool:
     )
 
 
-_OF_CLASSES = ("probability", "sigmoid", "softmax", *links.EACH, "sigmoid-normalised", "normalised", "hinge")
-
-
 def _has_classes(outcome: links.Outcome) -> bool:
-    return outcome.link in _OF_CLASSES
+    return outcome.link in (*links.OF_CLASSES, "hinge")
 
 
 def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None) -> Verdict:

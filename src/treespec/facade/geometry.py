@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treespec.distill.report import fitted_on
 from treespec.errors import DataMismatchError, DataNeededError
+from treespec.facade.steps import check_no_steps
 from treespec.hooks import RowData, Scheme
 from treespec.kpp.anchor import AnchorName
 from treespec.kpp.fit import fit
@@ -78,6 +79,8 @@ def kpp(
     """
     if not models:
         raise DataNeededError.expected("at least one wrapped model", "none", "pass treespec.kpp([w1, w2], X, y)")
+    for w in models:
+        check_no_steps(w.steps, "kpp")
     tasks = {w.task for w in models}
     if len(tasks) > 1:
         raise DataMismatchError.expected("models of one task", f"{sorted(tasks)}", "fit regressors and classifiers apart")

@@ -121,6 +121,30 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weight
 
 
+def check_base_margin(base_margin: Any, n: int, forest: Forest) -> NDArray[np.float64] | None:
+    """Return the margins before the first tree as (n, n_outputs) float64, or None.
+
+    Raises
+    ------
+    DataMismatchError
+        If they are no finite numbers of that shape, or the model is a mean over trees, which starts nowhere.
+    """
+    if base_margin is None:
+        return None
+    if forest.aggregation == "mean":
+        raise DataMismatchError.expected("a boosted model, with base_margin", f"{forest.framework}, a mean over trees", "leave it out")
+    wanted = f"base_margin of shape ({n},)" if forest.n_outputs == 1 else f"base_margin of shape ({n}, {forest.n_outputs})"
+    try:
+        start = np.asarray(base_margin, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataMismatchError.expected(wanted, f"a {type(base_margin).__name__} of something else", "pass an array of numbers") from None
+    if start.shape not in {(n, forest.n_outputs), (n,) if forest.n_outputs == 1 else (n, forest.n_outputs)}:
+        raise DataMismatchError.expected(wanted, f"shape {start.shape}", "pass one margin a row and output")
+    if not np.isfinite(start).all():
+        raise DataMismatchError.expected("a finite base_margin", "NaN or an infinity", "check how it was computed")
+    return start.reshape(n, forest.n_outputs)
+
+
 def check_holdout(holdout: Any, forest: Forest) -> tuple[Any, NDArray[np.generic]] | None:
     """Return the rows and labels of a holdout, or None.
 

@@ -6,7 +6,7 @@ Tolerance: 1e-6 relative plus 10 float32 ulps of the largest margin. Leaves must
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from treespec.ir.table import n_rows, take
 
 MAX_ROWS = 1000
 _MAX_PAIRS = 400_000  # (row, tree) pairs: keeps the check under half a second for 1,000 trees
+_WHOLE_ROWS = 200
 _RELATIVE = 1e-6
 _ULPS = 10 * 2.0**-23
 
@@ -46,8 +47,8 @@ class SelfCheck:
     tolerance: float
 
 
-def self_check(forest: Forest, native: Native | None, X: Any = None) -> SelfCheck:
-    """Compare leaves, margins and predictions with the framework's.
+def self_check(forest: Forest, native: Native | None, X: Any = None, base_margin: NDArray[np.float64] | None = None) -> SelfCheck:
+    """Compare leaves, margins and predictions with the framework's; margins from ``base_margin`` where the framework takes it.
 
     Raises
     ------
@@ -59,7 +60,8 @@ def self_check(forest: Forest, native: Native | None, X: Any = None) -> SelfChec
     most = max(50, min(MAX_ROWS, _MAX_PAIRS // max(1, forest.n_trees)))
     if X is not None:
         n = n_rows(X)
-        rows = take(X, np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)))
+        chosen = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+        rows = take(X, chosen)
         source = "yours"
     else:
         rows, source = threshold_rows(forest, most), "made from the thresholds"
@@ -72,6 +74,9 @@ def compare(forest: Forest, native: Native, rows: Any, source: str = "yours") ->
     _check_leaves(forest, native, rows, leaf)
     margin = forest.margin_of(leaf)
     difference, tolerance = _check_margins(forest, native, rows, margin)
+    if base_margin is not None and hasattr(native, "margin_from"):
+        start = base_margin[chosen]
+        _compare_margins(forest, native.margin_from(rows, start), forest.margin_of(leaf, start))
     _check_predictions(forest, native, rows, margin)
     _check_probabilities(forest, native, rows, margin)
     return SelfCheck(n_rows(rows), source, difference, tolerance)
@@ -89,7 +94,11 @@ def _check_leaves(forest: Forest, native: Native, rows: Any, leaf: NDArray[np.in
 
 
 def _check_margins(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> tuple[float, float]:
-    theirs = np.asarray(native.margin(rows), dtype=np.float64).reshape(len(margin), -1)
+    return _compare_margins(forest, native.margin(rows), margin)
+
+
+def _compare_margins(forest: Forest, native: NDArray[Any], margin: NDArray[np.float64]) -> tuple[float, float]:
+    theirs = np.asarray(native, dtype=np.float64).reshape(len(margin), -1)
     if theirs.shape != margin.shape:
         raise _failed(forest, f"margins of shape {margin.shape}", f"{theirs.shape} from the framework")
     difference = np.abs(theirs - margin)
@@ -142,6 +151,28 @@ def _failed(forest: Forest, expected: str, came: str) -> Exception:
         "the model is not represented exactly and is refused; parameters changed after fitting, or data with another meaning of missing "
         "values, are the usual causes; otherwise please report it with the model",
     )
+
+
+def check_whole(w: Predicts, model: Any, X: Any) -> None:
+    """Compare predictions with those of a whole pipeline, whose steps were applied one by one.
+
+    Raises
+    ------
+    SelfCheckError
+    """
+    rows = take(X, np.unique(np.linspace(0, n_rows(X) - 1, min(n_rows(X), _WHOLE_ROWS)).astype(int)))
+    ours, theirs = np.asarray(w.predict(rows)), np.asarray(model.predict(rows))
+    number = ours.dtype.kind in "fc" and theirs.dtype.kind in "fc"
+    if ours.shape != theirs.shape or not (np.allclose(ours, theirs, rtol=1e-5) if number else np.array_equal(ours, theirs)):
+        raise _failed(w.forest, "the predictions of the whole pipeline", "others")
+
+
+class Predicts(Protocol):
+    """What is compared with a whole pipeline."""
+
+    @property
+    def forest(self) -> Forest: ...  # noqa: D102
+    def predict(self, X: Any) -> NDArray[Any]: ...  # noqa: D102
 
 
 def threshold_rows(forest: Forest, n: int, seed: int = 0) -> Any:

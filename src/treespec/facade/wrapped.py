@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from numpy import float64, int32
 from numpy.typing import NDArray
 
-from treespec.errors import DataNeededError, TreespecError
+from treespec.errors import DataNeededError, TreespecError, UnsupportedModelError
 from treespec.facade.routing import Router
-from treespec.facade.rows import check_holdout, check_labels, check_some_rows, check_weights
-from treespec.facade.selfcheck import SelfCheck, self_check
-from treespec.hooks import RowData, Smoother
+from treespec.facade.rows import check_base_margin, check_holdout, check_labels, check_some_rows, check_weights
+from treespec.facade.selfcheck import SelfCheck, check_whole, self_check
+from treespec.facade.steps import Steps, check_no_steps, last_step, objective_beside_base_margin
+from treespec.hooks import Asked, RowData, Smoother
 from treespec.ir import Forest
 from treespec.ir import link as links
 from treespec.ir.table import n_rows
@@ -27,20 +29,38 @@ if TYPE_CHECKING:
     from treespec.students import Student
 
 
-def wrap(model: object, X: Any = None, y: Any = None, *, sample_weight: Any = None) -> Wrapped:
+def wrap(
+    model: object,
+    X: Any = None,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    iteration_range: tuple[int, int] | None = None,
+    missing: float | None = None,
+    base_margin: Any = None,
+) -> Wrapped:
     """Wrap a fitted tree ensemble as it is; nothing is refitted.
 
     Parameters
     ----------
     model : object
-        A fitted model of scikit-learn (trees, forests, gradient boosting), XGBoost or LightGBM (boosters or wrappers), a
-        ``treelite.Model``, the path of a saved XGBoost, LightGBM or Treelite model, or what an adapter plugin knows.
+        A fitted model of scikit-learn (trees, forests, gradient boosting), XGBoost or LightGBM (boosters or wrappers), what scikit-learn
+        makes of them (searches, pipelines, bagging, voting, stacking, ...: see the page on models), a ``treelite.Model``, the path of a
+        saved XGBoost, LightGBM or Treelite model, or what an adapter plugin knows.
     X : array-like or frame of shape (n, n_features), optional
         The rows that the model was fitted on; what needs them says so.
     y : array-like of shape (n,) or (n, n_targets), optional
         Their labels.
     sample_weight : array-like of shape (n,), optional
         Their weights at training.
+    iteration_range : (int, int), optional
+        Boosting rounds to use, from the first up to the second, which is left out (a second of 0: to the end), as in XGBoost. By default
+        those that the model's own ``predict`` uses.
+    missing : float, optional
+        The value that means missing, for XGBoost boosters and files, which do not hold it.
+    base_margin : array-like of shape (n,) or (n, n_outputs), optional
+        Margins of the rows of X before the first tree (``base_margin`` of XGBoost, ``init_score`` of LightGBM), which take the place of
+        the model's own. They enter the check; students then learn from the model and not from the labels.
 
     Returns
     -------
@@ -72,19 +92,26 @@ def wrap(model: object, X: Any = None, y: Any = None, *, sample_weight: Any = No
     Forest(scikit-learn GradientBoostingClassifier: 15 trees, ... nodes, 4 features, 3 outputs, multiclass)
     """
     plugins = manager()
-    forest = plugins.adapt(model, X)
-    native = plugins.native(model, forest)
-    if X is None and (y is not None or sample_weight is not None):
-        raise DataNeededError.expected("X together with y or sample_weight", "no X", "pass wrap(model, X, y)")
-    labels = weight = None
+    whole, (model, steps) = model, last_step(model)
+    given = X if X is None or steps is None else steps(X)
+    asked = model if iteration_range is None and missing is None else Asked(model, iteration_range, missing)
+    forest = plugins.adapt(asked, given)
+    native = plugins.native(asked, forest)
+    if X is None and (y is not None or sample_weight is not None or base_margin is not None):
+        raise DataNeededError.expected("X together with y, sample_weight or base_margin", "no X", "pass wrap(model, X, y)")
+    labels = weight = start = None
     if X is not None:
         check_some_rows(X)
         n = n_rows(X)
-        forest.encode(X)  # the clear errors first
+        forest.encode(given)  # the clear errors first
         labels = None if y is None else check_labels(y, n, forest)
         weight = check_weights(sample_weight, n)
-    check = self_check(forest, native, X)
-    return Wrapped(forest, native=native, model=model, X=X, y=labels, sample_weight=weight, check=check)
+        start = check_base_margin(base_margin, n, forest)
+    check = self_check(forest, native, given, start)
+    w = Wrapped(forest, native=native, model=model, X=X, y=labels, sample_weight=weight, check=check, steps=steps, base_margin=start)
+    if steps is not None and X is not None:
+        check_whole(w, whole, X)
+    return w
 
 
 class Wrapped:
@@ -96,6 +123,8 @@ class Wrapped:
         The model's trees in treespec's IR.
     check : SelfCheck
         What was compared with the framework, and the largest difference.
+    steps : Steps or None
+        What a pipeline does to rows before its model; `forest` is over the columns that it gives.
     """
 
     def __init__(
@@ -108,9 +137,14 @@ class Wrapped:
         y: NDArray[Any] | None,
         sample_weight: NDArray[float64] | None,
         check: SelfCheck,
+        steps: Steps | None = None,
+        base_margin: NDArray[float64] | None = None,
     ) -> None:
         self.forest = forest
         self.check = check
+        self.steps = steps
+        self.base_margin = base_margin
+        self._native = native
         self._router = Router(forest, native)
         self._model = model
         self._X, self._y, self._sample_weight = X, y, sample_weight
@@ -118,8 +152,9 @@ class Wrapped:
 
     def __repr__(self) -> str:
         """Say what is wrapped and whether with data."""
+        after = "" if self.steps is None else f", after {self.steps.names}"
         rows = "no data" if self._X is None else f"{n_rows(self._X)} rows" + ("" if self._y is None else " with labels")
-        return f"Wrapped({self.forest!r}, {rows})"
+        return f"Wrapped({self.forest!r}{after}, {rows})"
 
     @property
     def task(self) -> str:
@@ -135,19 +170,42 @@ class Wrapped:
         faster way, else by Treelite; in row blocks.
         """
         check_some_rows(X)
-        return self._router(X)
+        return self._router(self.transform(X))
 
-    def margin(self, X: Any) -> NDArray[float64]:
-        """Return the raw margins, (n,) or (n, n_outputs): the framework's raw score, for forests the mean of leaf values."""
-        return links.squeeze(self.forest.margin_of(self.apply(X)))
+    def transform(self, X: Any) -> Any:
+        """Return rows as the forest takes them: what a pipeline's steps make of them, or the rows themselves."""
+        return X if self.steps is None else self.steps(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return what the model's own ``predict`` returns."""
-        return links.predict(self.forest, self.forest.margin_of(self.apply(X)))
+    def margin(self, X: Any, *, base_margin: Any = None) -> NDArray[float64]:
+        """Return the raw margins, (n,) or (n, n_outputs): the framework's raw score, for forests the mean of leaf values.
 
-    def predict_proba(self, X: Any) -> NDArray[float64] | list[NDArray[float64]]:
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, n_features)
+        base_margin : array-like of shape (n,) or (n, n_outputs), optional
+            Takes the place of the model's own initial score, as ``base_margin`` of XGBoost (and ``init_score`` of LightGBM) does.
+        """
+        return links.squeeze(self._margin(X, base_margin))
+
+    def _margin(self, X: Any, base_margin: Any = None) -> NDArray[float64]:
+        leaf = self.apply(X)
+        return self.forest.margin_of(leaf, check_base_margin(base_margin, len(leaf), self.forest))
+
+    def predict(self, X: Any, *, base_margin: Any = None) -> NDArray[Any]:
+        """Return what the model's own ``predict`` returns; ``base_margin`` as in `margin`."""
+        return links.predict(self.forest, self._margin(X, base_margin))
+
+    def predict_proba(self, X: Any, *, base_margin: Any = None) -> NDArray[float64] | list[NDArray[float64]]:
         """Return what the model's own ``predict_proba`` returns; for raw boosters (n, 2) or (n, n_classes) probabilities."""
-        return links.predict_proba(self.forest, self.forest.margin_of(self.apply(X)))
+        return links.predict_proba(self.forest, self._margin(X, base_margin))
+
+    def score_samples(self, X: Any) -> NDArray[float64]:
+        """Return the (n,) anomaly scores of an outlier detector, the lower the more abnormal."""
+        return links.score_samples(self.forest, self._margin(X))
+
+    def decision_function(self, X: Any) -> NDArray[float64]:
+        """Return the (n,) scores of an outlier detector above its threshold: negative for outliers."""
+        return self.score_samples(X) - self.forest.offset
 
     # ---- its rows
 
@@ -184,12 +242,16 @@ class Wrapped:
         """
         if name == "auto":
             name = self._default_smoother()
+        if self.base_margin is not None and name.startswith("boosting"):
+            raise UnsupportedModelError.expected(
+                "a model whose fit began at its own initial score", "one with a base_margin", "use smoother('leaf')"
+            )
         if name not in self._smoothers:
             self._smoothers[name] = manager().scheme("smoother", name).function(self.forest, self.rows)
         return self._smoothers[name]
 
     def _default_smoother(self) -> str:
-        if self.forest.aggregation == "mean":
+        if self.forest.aggregation == "mean" or self.forest.loss == "none":
             return "leaf"
         return "boosting" if self.forest.loss == "squared" else "boosting-tangent"
 
@@ -272,6 +334,19 @@ class Wrapped:
 
         return kpp([self], X, y, weights=weights, learner=learner, alpha=alpha, **options)
 
+    # ---- a pipeline's model
+
+    @cached_property
+    def last_step(self) -> Wrapped:
+        """The model at the end of a pipeline, wrapped on its own: of the columns that the steps give (`transform`), with the same rows."""
+        if self.steps is None:
+            return self
+        X = None if self._X is None else self.transform(self._X)
+        return Wrapped(
+            replace(self.forest, framework=f"{self.forest.framework} (of the columns that {self.steps.names} gives)"),
+            native=self._native, model=self._model, X=X, y=self._y, sample_weight=self._sample_weight, check=self.check,
+        )  # fmt: skip
+
     # ---- distillation
 
     def distill(
@@ -324,6 +399,9 @@ class Wrapped:
         """
         from treespec.distill.run import distill
 
+        check_no_steps(self.steps, "distill")
+        if self.base_margin is not None and X is None:
+            objective = objective_beside_base_margin(objective)
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if X is None and given is not None:
                 raise DataNeededError.expected(f"X together with {name}", f"{name} alone", "pass distill(budget, X, y)")

@@ -90,7 +90,7 @@ def combine(members: Sequence[Member], *, n_features: int, what: str, base: NDAr
         "inputs": forests[0].inputs,
         "n_features": n_features,
     }
-    return Forest(**arrays, **split, **stored, **fields)
+    return Forest(**(arrays | split | stored | fields))
 
 
 def common_loss(forests: Sequence[Forest]) -> str:

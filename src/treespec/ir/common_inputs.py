@@ -13,7 +13,7 @@ from treespec.errors import UnsupportedModelError
 from treespec.ir.forest import Forest
 from treespec.ir.inputs import ZERO_THRESHOLD, InputRule
 
-_OF_CATEGORIES = ("categorical", "categories", "unknown_category", "numbers_are_codes", "negative_fraction_is_zero")
+_OF_CATEGORIES = ("categorical", "categories", "unknown_category", "missing_category", "numbers_are_codes", "negative_fraction_is_zero")
 
 
 def with_common_inputs(forests: Sequence[Forest], what: str) -> list[Forest]:
@@ -51,7 +51,7 @@ def with_common_inputs(forests: Sequence[Forest], what: str) -> list[Forest]:
         changed = _as_double(f) if double and f.inputs.dtype == "float32" else f
         out.append(_unflushed(changed) if changed.inputs.zero == "flush" and len({rule.zero for rule in rules}) > 1 else changed)
     rule = replace(out[0].inputs, nan=_strictest([r.nan for r in rules]), infinite=_strictest([r.infinite for r in rules]))
-    absent = {r.absent for r in rules}
+    absent = {f.inputs.absent for f in out}
     rule = replace(rule, absent=absent.pop() if len(absent) == 1 else "refuse")
     return [replace(f, inputs=replace(rule, **categories)) for f in out]
 
@@ -98,7 +98,10 @@ def _unflushed(forest: Forest) -> Forest:
     t = forest.threshold
     moved = np.where((t >= 0) & (t < ZERO_THRESHOLD), ZERO_THRESHOLD, t)
     moved = np.where((t < 0) & (t >= -ZERO_THRESHOLD), np.nextafter(-ZERO_THRESHOLD, -np.inf), moved)
-    return replace(forest, threshold=moved, inputs=replace(forest.inputs, zero="keep"))
+    rule = replace(forest.inputs, zero="keep")
+    if not np.array_equal(moved, t, equal_nan=True):
+        rule = replace(rule, absent="refuse")  # the entries of row-wise sparse matrices are not flushed, and would go another way
+    return replace(forest, threshold=moved, inputs=rule)
 
 
 def _refused(what: str, came: str) -> Exception:

@@ -182,11 +182,14 @@ class Forest:
 
         return traverse.apply(self, self.encode(X))
 
-    def margin_of(self, leaf_id: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """Return the (n, n_outputs) margins of rows that reach the leaves ``leaf_id`` (n, n_trees)."""
+    def margin_of(self, leaf_id: NDArray[np.integer[Any]], start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the (n, n_outputs) margins of rows that reach the leaves ``leaf_id`` (n, n_trees).
+
+        ``start`` (n, n_outputs) takes the place of the initial score.
+        """
         from treespec.ir import traverse
 
-        return traverse.margin(self, leaf_id)
+        return traverse.margin(self, leaf_id, start)
 
     def margin(self, X: Any) -> NDArray[np.float64]:
         """Return the raw margins of X: (n,) for one output, else (n, n_outputs)."""

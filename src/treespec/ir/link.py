@@ -72,6 +72,11 @@ LINKS: dict[str, Callable[[Array], Array]] = {
 }
 """Name to function of the (n, n_outputs) margins."""
 
+OF_CLASSES = (
+    "probability", "normalised", "softmax", "sigmoid", "sigmoid-normalised", "sigmoid-each", "sigmoid-by-target",
+)  # fmt: skip
+"""Links that give probabilities of classes."""
+
 EACH = ("sigmoid-each", "sigmoid-by-target")
 """Links of outputs that are probabilities each on its own; of several labels, and of several targets (probabilities in pairs)."""
 
@@ -87,11 +92,31 @@ def apply_link(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float
         raise UnsupportedModelError.expected(
             "a model that predicts", f"a partition of the rows alone ({forest.framework})", "use apply(), kpp() or a smoother"
         )
-    scale = np.dtype(forest.sum_dtype).type(forest.link_scale)
-    scaled = margin.astype(forest.sum_dtype)
-    scaled = scaled / scale if forest.link == "isolation" else scaled * scale  # scikit-learn divides: the last bit decides at the offset
     with np.errstate(over="ignore"):
-        return LINKS[forest.link](scaled).astype(np.float64)
+        return LINKS[forest.link](_scaled(forest, margin.astype(forest.sum_dtype))).astype(np.float64)
+
+
+def _scaled(forest: Outcome, margin: Array) -> Array:
+    """Return the margins times the scale of the link; isolation forests divide, and the last bit decides at their offset."""
+    scale = np.dtype(forest.sum_dtype).type(forest.link_scale)
+    if forest.link != "isolation":
+        return np.asarray(margin * scale)
+    return np.asarray(np.divide(margin, scale, out=np.ones_like(margin), where=scale != 0))
+
+
+def score_samples(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (n,) anomaly scores of an outlier detector.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model is none.
+    """
+    if forest.task != "outlier":
+        raise UnsupportedModelError.expected(
+            "an outlier detector", f"a model for {forest.task} ({forest.framework})", "use predict() or margin()"
+        )
+    return apply_link(forest, margin)[:, 0]
 
 
 def predict_proba(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
@@ -102,7 +127,7 @@ def predict_proba(forest: Outcome, margin: NDArray[np.float64]) -> NDArray[np.fl
     UnsupportedModelError
         If the model does not predict classes or has no probabilities (hinge loss).
     """
-    if forest.task not in ("binary", "multiclass", "multi-output") or forest.link in ("hinge", "identity", "partition"):
+    if forest.task not in ("binary", "multiclass", "multi-output") or forest.link not in OF_CLASSES:
         raise UnsupportedModelError.expected(
             "a classifier with probabilities",
             f"a model for {forest.task} with link {forest.link!r} ({forest.framework})",

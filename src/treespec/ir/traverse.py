@@ -81,11 +81,11 @@ def forest_category_key(forest: Forest) -> NDArray[np.int64]:
     return np.sort(node << 32 | forest.category.astype(np.int64))
 
 
-def margin(forest: Forest, leaf_id: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+def margin(forest: Forest, leaf_id: NDArray[np.integer[Any]], start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Return the (n, n_outputs) margins of rows that reach the leaves ``leaf_id`` (n, n_trees).
 
     Added up tree after tree, in the framework's precision, so that the result is bit-equal to the framework's where that is
-    possible: boosters start from the base score.
+    possible: boosters start from the base score, or from ``start`` (n, n_outputs).
 
     Notes
     -----
@@ -95,7 +95,7 @@ def margin(forest: Forest, leaf_id: NDArray[np.integer[Any]]) -> NDArray[np.floa
     value = forest.value.astype(dtype)
     total = np.zeros((len(leaf_id), forest.n_outputs), dtype)
     if forest.aggregation == "sum":
-        total += forest.base_score.astype(dtype)
+        total += (forest.base_score if start is None else start).astype(dtype)
     for t in range(forest.n_trees):
         k = forest.tree_output[t]
         if k >= 0:

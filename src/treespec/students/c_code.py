@@ -134,8 +134,11 @@ def finish_code(outcome: Outcome, head: str, n_sums: int) -> tuple[str, int]:
     if head == "mean" and outcome.link == "probability":
         total = f"for (k = 0; k < {k}; k++) sum += v[k];"
         to_margin += f"    {{\n        double sum = 0;\n        {total}\n        for (k = 0; k < {k}; k++) v[k] /= sum;\n    }}\n"
-    sign = "/=" if outcome.link == "isolation" else "*="
-    scale = f"    for (k = 0; k < {k}; k++) v[k] {sign} {c_number(outcome.link_scale)};\n" if outcome.link_scale != 1 else ""
+    by = c_number(outcome.link_scale)
+    step = f"v[k] *= {by}"
+    if outcome.link == "isolation":
+        step = f"v[k] /= {by}" if outcome.link_scale else "v[k] = 1"
+    scale = f"    for (k = 0; k < {k}; k++) {step};\n" if outcome.link_scale != 1 else ""
     link = scale + _STEPS[outcome.link].replace("N;", f"{k};") + (_COMPLEMENT if both else "")
     n_outputs = 2 if both else k
     if not to_margin and not link:
@@ -167,7 +170,7 @@ def _function(name: str, body: str) -> str:
 
 def gives_probabilities(outcome: Outcome) -> bool:
     """Tell whether predictions are probabilities of classes."""
-    return outcome.task in ("binary", "multiclass", "multi-output") and outcome.link not in ("hinge", "identity", "partition")
+    return outcome.task in ("binary", "multiclass", "multi-output") and outcome.link in links.OF_CLASSES
 
 
 def expected_outputs(outcome: Outcome, margin: NDArray[np.float64]) -> NDArray[np.float64]:
