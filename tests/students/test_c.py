@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+import composites
 import strategies
 import treespec
 from probe import nasty_rows
@@ -238,6 +239,22 @@ def test_the_constant_data_is_what_the_report_says(tmp_path):
         assert not [s for s in symbols if s[-2] in "bBdDC"]  # no variables: the stack is all the RAM
         assert fast or export.data_bytes <= student.n_bytes
         assert export.operations["leaves added"] == 10 and export.operations["steps down at most"] == 50
+
+
+@pytest.mark.parametrize("libm", [True, False])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "isolation forest",
+        "one against rest, forests",
+        "one against rest, boosted",
+        "boosted classes of each target",
+        "logarithm of the target",
+    ],
+)
+def test_links_of_models_made_of_models(name, libm, tmp_path):
+    student = treespec.wrap(composites.MODELS[name]()).distill("1MB", compressor="packed")
+    same(student, composites.X[:50], tmp_path, libm=libm)
 
 
 def test_without_libm_nothing_is_called(tmp_path):

@@ -63,20 +63,20 @@ def self_check(forest: Forest, native: Native | None, X: Any = None, base_margin
         chosen = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
         rows = take(X, chosen)
         source = "yours"
+        base_margin = None if base_margin is None else base_margin[chosen]
     else:
         rows, source = threshold_rows(forest, most), "made from the thresholds"
-    return compare(forest, native, rows, source)
+    return compare(forest, native, rows, source, base_margin)
 
 
-def compare(forest: Forest, native: Native, rows: Any, source: str = "yours") -> SelfCheck:
+def compare(forest: Forest, native: Native, rows: Any, source: str = "yours", base_margin: NDArray[np.float64] | None = None) -> SelfCheck:
     """Compare all of these rows; see `self_check`."""
     leaf = forest.apply(rows)
     _check_leaves(forest, native, rows, leaf)
     margin = forest.margin_of(leaf)
     difference, tolerance = _check_margins(forest, native, rows, margin)
     if base_margin is not None and hasattr(native, "margin_from"):
-        start = base_margin[chosen]
-        _compare_margins(forest, native.margin_from(rows, start), forest.margin_of(leaf, start))
+        _compare_margins(forest, native.margin_from(rows, base_margin), forest.margin_of(leaf, base_margin))
     _check_predictions(forest, native, rows, margin)
     _check_probabilities(forest, native, rows, margin)
     return SelfCheck(n_rows(rows), source, difference, tolerance)

@@ -98,7 +98,7 @@ _STEPS = {
 }
 _STEPS["sigmoid-each"] = _STEPS["sigmoid-by-target"] = _STEPS["sigmoid"]
 _STEPS["expm1"] = "    for (k = 0; k < N; k++) v[k] = expm1(v[k]);\n"
-_STEPS["isolation"] = "    for (k = 0; k < N; k++) v[k] = -exp2(-v[k]);\n"
+_STEPS["isolation"] = "    for (k = 0; k < N; k++) v[k] = -exp(-v[k] * 0.6931471805599453);\n"
 _STEPS["normalised"] = (
     "    {\n        double sum = 0;\n        for (k = 0; k < N; k++) sum += v[k];\n"
     "        if (sum != 0) for (k = 0; k < N; k++) v[k] /= sum;\n    }\n"

@@ -47,6 +47,14 @@ static double treespec_log1p(double v)
     return u == 1 ? v : treespec_log(u) * v / (u - 1);
 }
 """,
+    "expm1": r"""
+static double treespec_expm1(double v)
+{
+    double u = treespec_exp(v);
+    if (u == 1) return v;
+    return u - 1 == -1 ? -1 : (u - 1) * v / treespec_log(u);
+}
+""",
     "sqrt": r"""
 static double treespec_sqrt(double v)
 {
@@ -63,7 +71,7 @@ static double treespec_fabs(double v)
 }
 """,
 }
-_CALLS = {"log1p": ("log",), "sqrt": ("exp", "log")}
+_CALLS = {"log1p": ("log",), "expm1": ("exp", "log"), "sqrt": ("exp", "log")}
 
 
 def without_libm(text: str) -> str:
