@@ -46,6 +46,9 @@ $(BENCH_STAMP): $(STAMP)
 
 bench: $(BENCH_STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/distill.py
+	$(BIN)/python benchmarks/conformance.py
+	$(BIN)/python benchmarks/differential.py
+	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/smoother.py
 	$(BIN)/python benchmarks/kpp.py
 

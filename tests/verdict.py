@@ -58,7 +58,7 @@ class Verdict:
             self.outcome, self.reason = "WRONG", reason
 
 
-def judge(make, *, frames=(), seed=0, n_random=300, max_nodes=150, forms=True) -> Verdict:
+def judge(make, *, frames=(), seed=0, n_random=300, max_nodes=150, n_forms=None) -> Verdict:
     """Return the verdict on the model that ``make()`` returns.
 
     Parameters
@@ -69,8 +69,8 @@ def judge(make, *, frames=(), seed=0, n_random=300, max_nodes=150, forms=True) -
         Rows that only a frame can hold (categories by value), compared beside the arrays.
     seed, n_random, max_nodes
         Of `probe.nasty_rows`.
-    forms : bool
-        Whether rows come in other forms as well: float32, integers, sparse, frames.
+    n_forms : int, optional
+        How many other forms the rows come in as well (float32, integers, sparse, frames, ...); by default all.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of training, of arrays where frames were seen, of huge values
@@ -84,14 +84,14 @@ def judge(make, *, frames=(), seed=0, n_random=300, max_nodes=150, forms=True) -
         forest = wrapped.forest
         verdict.task, verdict.loss, verdict.n_trees = forest.task, forest.loss, forest.n_trees
         reference = reference_of(model)
-        for name, rows, asked in _forms(forest, seed, n_random, max_nodes, frames, all_forms=forms):
+        for name, rows, asked in _forms(forest, seed, n_random, max_nodes, frames, n_forms=n_forms):
             _compare(verdict, wrapped, reference, name, rows, asked)
         if not forest.equals(Forest.from_bytes(forest.to_bytes())):
             verdict.blame("its forest does not survive to_bytes and from_bytes")
         return verdict
 
 
-def _forms(forest, seed, n_random, max_nodes, frames, *, all_forms):
+def _forms(forest, seed, n_random, max_nodes, frames, *, n_forms):
     """Return (name, rows, what the framework is asked): the nasty rows as float64, and the same or derived rows in other forms."""
     out = [(f"frame {k + 1}", frame, frame) for k, frame in enumerate(frames)]
     named = [values for _, values in forest.inputs.categories]
@@ -103,7 +103,9 @@ def _forms(forest, seed, n_random, max_nodes, frames, *, all_forms):
         plain = forest.with_values(forest.value, inputs=replace(forest.inputs, categories=()))
     rows = nasty_rows(plain, np.random.default_rng(seed), n_random=n_random, max_nodes=max_nodes)
     out.append(("float64", rows, rows))
-    return out + _other_forms(forest, rows[seed % 3 :: 3], np.random.default_rng(seed), plain=not named) if all_forms else out
+    rng = np.random.default_rng(seed)
+    others = _other_forms(forest, rows[seed % 3 :: 3], rng, plain=not named)
+    return out + ([others[k] for k in rng.permutation(len(others))[:n_forms]] if n_forms is not None else others)
 
 
 def _other_forms(forest, rows, rng, *, plain):
@@ -153,7 +155,7 @@ def _compare(verdict, wrapped, reference, name, rows, asked):
     if probability is not None and wrapped.forest.classes is not None and wrapped.forest.link not in ("hinge", "identity"):
         mine = wrapped.predict_proba(rows)
         pairs = zip(mine, probability, strict=True) if isinstance(probability, list) else [(mine, probability)]
-        if not all(np.shape(p) == np.shape(q) and np.allclose(p, q, rtol=1e-6, atol=1e-7) for p, q in pairs):
+        if not all(np.shape(p) == np.shape(q) and np.allclose(p, q, rtol=1e-6, atol=MARGIN_TOLERANCE) for p, q in pairs):
             verdict.blame(f"{name}: other probabilities")
 
 
