@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from treespec.errors import DataMismatchError
-from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.base import Array, frozen
+from treespec.operators.incidence import Incidence
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
 _GATHERED = 1 << 18  # numbers gathered at a time: the block of results stays in cache while the trees pass over it
 _SCATTERED = 1 << 19  # numbers scattered at a time
 _FEW_COLUMNS = 2  # up to here one bincount a column beats a sparse product
+_BLOCK_ROWS = 1 << 16
+
+Ids = NDArray[np.unsignedinteger[Any]]
 
 
-class LeafIncidence(Operator):
+class LeafIncidence(Incidence):
     """The (n, n_leaves) matrix ``Z`` with ``Z[i, l] = 1`` where row i reaches leaf l: ``n_trees`` ones a row.
 
     Parameters
@@ -36,7 +41,8 @@ class LeafIncidence(Operator):
 
     Notes
     -----
-    Stored tree by tree as ordinals relative to the tree's lowest, in the smallest unsigned type: n * n_trees * 1, 2 or 4 bytes.
+    Stored tree by tree as ordinals relative to the tree's lowest, each tree in the smallest unsigned type that holds its own: 1, 2 or 4
+    bytes a row. The arrays may be memory maps (`LeafWriter`).
     ``Z @ V`` and ``Z.T @ U`` cost O(n * n_trees * k) time and no memory beyond the result and one block of rows.
 
     Examples
@@ -51,12 +57,19 @@ class LeafIncidence(Operator):
         super().__init__((len(index), n_leaves))
         low = index.min(axis=0).astype(np.int64) if len(index) else np.zeros(index.shape[1], np.int64)
         width = index.max(axis=0).astype(np.int64) - low + 1 if len(index) else np.zeros(index.shape[1], np.int64)
-        dtype = np.min_scalar_type(int(width.max(initial=1)) - 1)
-        local = np.empty(index.shape[::-1], dtype)
-        for t in range(len(local)):
-            np.subtract(index[:, t], low[t], out=local[t], casting="unsafe")
-        self._local, self._low, self._width = frozen(local), frozen(low), frozen(width)
+        local = [(index[:, t] - low[t]).astype(smallest(int(w))) for t, w in enumerate(width)]
+        self._set(local, low, width)
+
+    def _set(self, local: Sequence[Ids], low: NDArray[np.int64], width: NDArray[np.int64]) -> None:
+        self._local, self._low, self._width = tuple(frozen(column) for column in local), frozen(low), frozen(width)
         self._entry: NDArray[Any] | None = None
+
+    @classmethod
+    def of_trees(cls, local: Sequence[Ids], low: NDArray[np.int64], width: NDArray[np.int64], n_leaves: int) -> LeafIncidence:
+        """Return the incidence of one (n,) array a tree, as `tree` gives them; they are kept, not copied or checked."""
+        new = cls(np.empty((len(local[0]) if local else 0, 0), np.int64), n_leaves)
+        new._set(local, low, width)
+        return new
 
     @classmethod
     def of(cls, forest: Forest, leaf_id: NDArray[np.integer[Any]]) -> LeafIncidence:
@@ -84,7 +97,7 @@ class LeafIncidence(Operator):
         ``entry`` (n,) counts the same in all trees and takes no more memory than that; bootstrap counts are kept in their own type.
         """
         array = np.asarray(entry)
-        shape = self._local.shape
+        shape = (self.n_trees, self.shape[0])
         if array.shape not in (shape[::-1], shape[1:]):
             raise DataMismatchError.expected(f"entries of shape {shape[::-1]}", f"{array.shape}", "give one number a row and tree")
         new = copy(self)
@@ -100,7 +113,7 @@ class LeafIncidence(Operator):
     def select(self, trees: NDArray[np.integer[Any]]) -> LeafIncidence:
         """Return the incidence of some trees only, over the same leaves."""
         new = copy(self)
-        new._local, new._low, new._width = self._local[trees], self._low[trees], self._width[trees]
+        new._local, new._low, new._width = tuple(self._local[t] for t in np.asarray(trees)), self._low[trees], self._width[trees]
         new._entry = None if self._entry is None else self._entry[trees]
         return new
 
@@ -116,14 +129,14 @@ class LeafIncidence(Operator):
     @property
     def nbytes(self) -> int:
         """Bytes that the leaf table takes."""
-        return int(self._local.nbytes)
+        return sum(int(column.nbytes) for column in self._local)
 
     def leaf_index(self, rows: slice | NDArray[np.integer[Any]] = slice(None)) -> NDArray[np.int64]:
         """Return the leaf ordinals (n, n_trees) of all rows or of some."""
-        index: NDArray[np.int64] = (self._local[:, rows] + self._low[:, None]).T
-        return index
+        columns = [column[rows] + low for column, low in zip(self._local, self._low, strict=True)]
+        return np.stack(columns).T if columns else np.empty((self.shape[0], 0), np.int64)
 
-    def tree(self, t: int) -> tuple[int, int, NDArray[np.unsignedinteger[Any]]]:
+    def tree(self, t: int) -> tuple[int, int, Ids]:
         """Return the lowest leaf ordinal that tree t uses, how many follow, and the (n,) ordinals relative to it."""
         return int(self._low[t]), int(self._width[t]), self._local[t]
 
@@ -137,7 +150,7 @@ class LeafIncidence(Operator):
             part = buffer[: len(block)]
             rows = slice(start, start + step)
             for t, table in enumerate(tables):
-                np.take(table, self._local[t, rows], axis=0, out=part, mode="clip")  # "clip" writes to out without a copy; ids are in range
+                np.take(table, self._local[t][rows], axis=0, out=part, mode="clip")  # "clip" writes to out without a copy; ids are in range
                 if self._entry is not None:
                     part *= self._entry[t, rows, None]
                 block += part
@@ -149,7 +162,9 @@ class LeafIncidence(Operator):
         for start in range(0, self.n_trees, group):
             trees = slice(start, start + group)
             low, end = int(self._low[trees].min()), int((self._low[trees] + self._width[trees]).max())
-            local = self._local[trees] if group == 1 else self._local[trees] + (self._low[trees, None] - low)
+            local: NDArray[Any] = self._local[start]
+            if group > 1:
+                local = np.stack([column + (first - low) for column, first in zip(self._local[trees], self._low[trees], strict=True)])
             out[low:end] += sum_by_leaf(local, U, end - low, None if self._entry is None else self._entry[trees])
         return out
 
@@ -160,9 +175,56 @@ class LeafIncidence(Operator):
         data = np.ones(n * n_trees) if self._entry is None else self._entry.T.astype(np.float64).ravel()
         return csr_array((data, index.ravel(), np.arange(n + 1, dtype=index.dtype) * n_trees), shape=self.shape)
 
-    def counts(self, weight: NDArray[Any] | None = None) -> Array:
-        """Return (n_leaves,) rows in each leaf (times their entries), or the sum of their ``weight`` (n,)."""
-        return self.rmatvec(np.ones(self.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64))
+    # ---- rows in blocks
+
+    @property
+    def here(self) -> bool:
+        """True: the rows are in this process."""
+        return True
+
+    def block(self, rows: slice) -> LeafIncidence:
+        """Return consecutive rows, which share the leaf table."""
+        local = [column[rows] for column in self._local]
+        new = LeafIncidence.of_trees(local, self._low, self._width, self.shape[1])
+        new._entry = None if self._entry is None else self._entry[:, rows]
+        return new
+
+    def blocks(self) -> Iterator[tuple[slice, LeafIncidence]]:
+        """Yield the rows in blocks of some 65,000 (more where there are more leaves): one block's results then stay small."""
+        n, step = self.shape[0], max(_BLOCK_ROWS, self.shape[1])
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            yield rows, self if rows == slice(0, n) else self.block(rows)
+
+    def each(self, function: Callable[..., Any], *shared: Any, rows: Sequence[Any] = ()) -> list[Any]:
+        """Return ``function(block, *shared, *pieces)`` for each block."""
+        return list(self._mapped(function, shared, rows))
+
+    def total(self, function: Callable[..., Array], *shared: Any, rows: Sequence[Any] = ()) -> Array:
+        """Return the sum of what `each` returns."""
+        out: Array | None = None
+        for part in self._mapped(function, shared, rows):
+            out = part if out is None else np.add(out, part, out=out)
+        return function(self, *shared, *rows) if out is None else out
+
+    def _mapped(self, function: Callable[..., Any], shared: Sequence[Any], rows: Sequence[Any]) -> Iterator[Any]:
+        for place, block in self.blocks():
+            yield function(block, *shared, *(None if piece is None else piece[place] for piece in rows))
+
+    def gather(self, V: NDArray[Any]) -> Array:
+        """Return ``Z @ V``."""
+        return self.matmat(V)
+
+    def times(self, other: LeafIncidence) -> LeafIncidence:
+        """Return the matrix whose entries are the products of these and the other's."""
+        mine, theirs = self._entry, other.entries()
+        both = theirs if mine is None else mine if theirs is None else mine * theirs
+        return self.plain() if both is None else self.with_entries(both.T)
+
+
+def smallest(width: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the smallest unsigned type that holds the ordinals of so many leaves."""
+    return np.min_scalar_type(max(0, width - 1))
 
 
 def sum_by_leaf(local: NDArray[np.integer[Any]], U: Array, width: int, weight: NDArray[Any] | None = None) -> Array:

@@ -133,10 +133,8 @@ class LeafSmoother(LeafProduct):
 
     def diagonal(self) -> Array:
         """Return the (n,) diagonal: what each row's own label contributes to its fitted value. O(n * n_trees)."""
-        left, right = self.left.entries(), self.right.entries()
-        both = right if left is None else left if right is None else left * right
-        entries = self.left if both is None else self.left.with_entries(both.T)
-        return entries.matvec(self.scale)
+        diagonal: Array = self.left.times(self.right).gather(self.scale[:, None])[:, 0]
+        return diagonal
 
     def trace(self) -> float:
         """Return the trace, exactly: the effective degrees of freedom. O(n * n_trees)."""
