@@ -102,6 +102,13 @@ class RowData:
         ``margin(X_new) -> (m,) or (m, n_outputs)`` raw margins of the wrapped model.
     model : object or None
         The model that was wrapped, for what only it knows (bootstrap seeds, parameters).
+    sampled_from : int or None
+        Of how many rows these are a uniform sample; None where they are all.
+
+    Notes
+    -----
+    Rows that are larger than memory are not kept: their ``X`` raises `DataNeededError`, and their ``leaf_id`` is made when it is asked
+    for (with Dask it is refused). Built-in schemes take such rows in blocks.
     """
 
     X: Any
@@ -111,6 +118,7 @@ class RowData:
     apply: Callable[[Any], NDArray[np.int32]]
     margin: Callable[[Any], NDArray[np.float64]]
     model: object = None
+    sampled_from: int | None = None
 
     @property
     def n_rows(self) -> int:

@@ -145,7 +145,7 @@ class _Search:
             self.tried = [self._try(c.config, mix, self.folds) for c in first[:_FINALISTS]]
         else:
             self.tried = first
-        seen = fitted_on(self.forest, self.data.rows.leaf_id) != "no"
+        seen = fitted_on(self.forest, self.data.rows.leaf_id, self.data.rows.sampled_from) != "no"
         for other in () if not labelled else _SAFE_MIXES if seen else _MIXES:
             self._say("boosted: targets", len(grid) / (len(grid) + 4))
             self.tried.append(self._try(self._best.config, other, self.folds))

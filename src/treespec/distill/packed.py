@@ -76,7 +76,7 @@ def packed(
     student.report = {"compressor": "packed", "chosen": {"leaves": chosen}, "candidates": tried, "exact": chosen == "exact"}
     if data is not None:
         # its margins are the teacher's: where that was fitted on the validation rows, they say nothing about new rows
-        student.report["in_sample"] = data.objective == "accuracy" and fitted_on(forest, data.rows.leaf_id) != "no"
+        student.report["in_sample"] = data.objective == "accuracy" and fitted_on(forest, data.rows.leaf_id, data.rows.sampled_from) != "no"
         X = take(data.rows.X, data.validation)
         student.report["validation_margin"] = student.margin(X).reshape(len(data.validation), -1)
     return student

@@ -119,11 +119,13 @@ def make_report(
     made = dict(student.report or {})
     outcome = Outcome.of(teacher.forest)
     margin = made.pop("validation_margin", None)
-    seen = "cannot tell" if data.drawn else fitted_on(teacher.forest, data.rows.leaf_id)
+    seen = "cannot tell" if data.drawn else fitted_on(teacher.forest, data.rows.leaf_id, data.rows.sampled_from)
     scores = [] if margin is None else _validation_scores(outcome, data, margin, seen)
     if holdout is not None:
         scores = _holdout_scores(outcome, teacher, student, holdout) + scores
     source = f"{data.n_rows} rows " + ("drawn from the forest itself, labelled by the teacher" if data.drawn else "that were passed")
+    if data.rows.sampled_from is not None:
+        source = f"a uniform sample of {data.n_rows} of the {data.rows.sampled_from} rows that were passed"
     return Report(
         compressor=compressor,
         chosen=str(made.pop("compressor", compressor)),
@@ -171,12 +173,14 @@ def _holdout_scores(outcome: Outcome, teacher: Teacher, student: Student, holdou
     return scores
 
 
-def fitted_on(forest: Forest, leaf_id: NDArray[np.int32]) -> str:
+def fitted_on(forest: Forest, leaf_id: NDArray[np.int32], sampled_from: int | None = None) -> str:
     """Tell whether these are rows that the forest was fitted on: "yes", "no" or "cannot tell".
 
     Training rows reach every leaf, and where the forest knows counts, at least as many times as it counted. Other rows do so only
-    where leaves are few.
+    where leaves are few. Of a sample (``sampled_from`` more rows) it cannot be told.
     """
+    if sampled_from is not None:
+        return "cannot tell"
     times = np.bincount(leaf_id.ravel(), minlength=forest.n_nodes)[forest.leaves]
     wanted = np.ones(forest.n_leaves) if forest.count is None else forest.count[forest.leaves]
     if (times < np.maximum(wanted, 1)).any():

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy import float64, int32
 from numpy.typing import NDArray
 
 from treespec.errors import DataNeededError, TreespecError, UnsupportedModelError
+from treespec.facade.blocks import BlockReader
 from treespec.facade.routing import Router
 from treespec.facade.rows import check_base_margin, check_holdout, check_labels, check_some_rows, check_weights
 from treespec.facade.selfcheck import SelfCheck, check_whole, self_check
+from treespec.facade.sources import in_blocks, source_of
 from treespec.facade.steps import Steps, check_no_steps, last_step, objective_beside_base_margin
 from treespec.hooks import Asked, RowData, Smoother
 from treespec.ir import Forest
 from treespec.ir import link as links
 from treespec.ir.table import n_rows
+from treespec.operators.rows import BlockRows
 from treespec.plugins import manager
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ def wrap(
     iteration_range: tuple[int, int] | None = None,
     missing: float | None = None,
     base_margin: Any = None,
+    leaf_ids: str | Path = "memory",
 ) -> Wrapped:
     """Wrap a fitted tree ensemble as it is; nothing is refitted.
 
@@ -48,10 +53,12 @@ def wrap(
         makes of them (searches, pipelines, bagging, voting, stacking, ...: see the page on models), a ``treelite.Model``, the path of a
         saved XGBoost, LightGBM or Treelite model, or what an adapter plugin knows.
     X : array-like or frame of shape (n, n_features), optional
-        The rows that the model was fitted on; what needs them says so.
-    y : array-like of shape (n,) or (n, n_targets), optional
-        Their labels.
-    sample_weight : array-like of shape (n,), optional
+        The rows that the model was fitted on; what needs them says so. Rows larger than memory are read once, block by block: a
+        ``numpy.memmap``, the path of Parquet files or a ``pyarrow`` data set, or an iterable (or a function that returns one) of blocks
+        ``X``, ``(X, y)`` or ``(X, y, sample_weight)``.
+    y : array-like of shape (n,) or (n, n_targets), or str, optional
+        Their labels; for Parquet also the name of a column.
+    sample_weight : array-like of shape (n,), or str, optional
         Their weights at training.
     iteration_range : (int, int), optional
         Boosting rounds to use, from the first up to the second, which is left out (a second of 0: to the end), as in XGBoost. By default
@@ -60,7 +67,10 @@ def wrap(
         The value that means missing, for XGBoost boosters and files, which do not hold it.
     base_margin : array-like of shape (n,) or (n, n_outputs), optional
         Margins of the rows of X before the first tree (``base_margin`` of XGBoost, ``init_score`` of LightGBM), which take the place of
-        the model's own. They enter the check; students then learn from the model and not from the labels.
+        the model's own. They enter the check; students then learn from the model and not from the labels. Not for rows in blocks.
+    leaf_ids : {"memory", "disk"} or path
+        Where the leaves that blocks of rows reach are kept: 1 to 4 bytes for each row and tree. "disk" is a temporary folder, a path one
+        that stays. (Rows in memory are read in blocks too unless this is "memory".)
 
     Returns
     -------
@@ -93,12 +103,24 @@ def wrap(
     """
     plugins = manager()
     whole, (model, steps) = model, last_step(model)
-    given = X if X is None or steps is None else steps(X)
+    blocks = X is not None and (in_blocks(X) or leaf_ids != "memory")
+    given = X if X is None or steps is None or blocks else steps(X)
     asked = model if iteration_range is None and missing is None else Asked(model, iteration_range, missing)
-    forest = plugins.adapt(asked, given)
+    forest = plugins.adapt(asked, None if blocks else given)
     native = plugins.native(asked, forest)
     if X is None and (y is not None or sample_weight is not None or base_margin is not None):
         raise DataNeededError.expected("X together with y, sample_weight or base_margin", "no X", "pass wrap(model, X, y)")
+    if blocks:
+        if base_margin is not None:
+            raise UnsupportedModelError.expected("rows in memory beside a base_margin", "rows in blocks", "pass X as an array or a frame")
+        reader = BlockReader(source_of(X, y, sample_weight, forest), forest, y, sample_weight)
+        first = reader.first if steps is None else steps(reader.first)
+        forest.encode(first)
+        w = Wrapped(forest, native=native, model=model, check=self_check(forest, native, first), steps=steps)
+        if steps is not None:
+            check_whole(w, whole, reader.first)
+        w.keep(reader.read(w.apply, w.margin, model, leaf_ids))
+        return w
     labels = weight = start = None
     if X is not None:
         check_some_rows(X)
@@ -133,10 +155,10 @@ class Wrapped:
         *,
         native: Native | None,
         model: object,
-        X: Any,
-        y: NDArray[Any] | None,
-        sample_weight: NDArray[float64] | None,
         check: SelfCheck,
+        X: Any = None,
+        y: NDArray[Any] | None = None,
+        sample_weight: NDArray[float64] | None = None,
         steps: Steps | None = None,
         base_margin: NDArray[float64] | None = None,
     ) -> None:
@@ -148,13 +170,20 @@ class Wrapped:
         self._router = Router(forest, native)
         self._model = model
         self._X, self._y, self._sample_weight = X, y, sample_weight
+        self._blocks: BlockRows | None = None
         self._smoothers: dict[str, Smoother] = {}
+
+    def keep(self, rows: BlockRows) -> None:
+        """Take rows that were routed in blocks as those of `wrap`."""
+        self._blocks = rows
 
     def __repr__(self) -> str:
         """Say what is wrapped and whether with data."""
         after = "" if self.steps is None else f", after {self.steps.names}"
-        rows = "no data" if self._X is None else f"{n_rows(self._X)} rows" + ("" if self._y is None else " with labels")
-        return f"Wrapped({self.forest!r}{after}, {rows})"
+        if not self.has_rows:
+            return f"Wrapped({self.forest!r}{after}, no data)"
+        n, y = (n_rows(self._X), self._y) if self._blocks is None else (self._blocks.n_rows, self._blocks.y)
+        return f"Wrapped({self.forest!r}{after}, {n} rows" + ("" if y is None else " with labels") + ")"
 
     @property
     def task(self) -> str:
@@ -218,6 +247,8 @@ class Wrapped:
         DataNeededError
             If the model was wrapped without X.
         """
+        if self._blocks is not None:
+            return self._blocks
         if self._X is None:
             raise DataNeededError.expected(
                 "a model wrapped with its training rows", "one wrapped without data", "use treespec.wrap(model, X, y)"
@@ -405,11 +436,12 @@ class Wrapped:
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if X is None and given is not None:
                 raise DataNeededError.expected(f"X together with {name}", f"{name} alone", "pass distill(budget, X, y)")
+        rows = self.rows_of(X, y, sample_weight)
         manager().scheme("compressor", compressor)  # the clear error for an unknown name
         return distill(
             self,
             budget,
-            rows=self.rows_of(X, y, sample_weight),
+            rows=rows.sample() if isinstance(rows, BlockRows) else rows,
             compressor=compressor,
             objective=objective,
             random_state=random_state,
@@ -422,12 +454,12 @@ class Wrapped:
     @property
     def has_rows(self) -> bool:
         """Whether the model was wrapped with rows."""
-        return self._X is not None
+        return self._X is not None or self._blocks is not None
 
     def rows_of(self, X: Any, y: Any = None, sample_weight: Any = None) -> RowData | None:
         """Return other rows as schemes get them; without X those of `wrap`, None where there are none."""
         if X is None:
-            return None if self._X is None else self.rows
+            return self.rows if self.has_rows else None
         check_some_rows(X)
         labels = None if y is None else check_labels(y, n_rows(X), self.forest)
         weight = check_weights(sample_weight, n_rows(X))

@@ -21,7 +21,9 @@ from treespec.kpp.penalty_path import Path, error_of
 from treespec.kpp.refit import Refit, routed
 from treespec.kpp.targets import Targets
 from treespec.kpp.weights import uniform
+from treespec.operators.incidence import Incidence
 from treespec.operators.path import PathMap
+from treespec.operators.rows import BlockRows, incidence
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData, Scheme
@@ -97,11 +99,11 @@ def choose_alpha(
         raise DataMismatchError.expected(
             "alpha above 0, 'auto', 'nested', 'label-free' or 'folds'", repr(method), "alpha='auto' is the default"
         )
-    can = refit is not None and all(r is not None for r in refit)
+    can = refit is not None and all(r is not None for r in refit) and not any(isinstance(data, BlockRows) for data in rows)
     if method == "nested" and not can:
         raise DataNeededError.expected(
             "ensembles that can be fitted again, for alpha='nested'",
-            "one that cannot (a raw booster or a model file)",
+            "one that cannot (a raw booster, a model file, rows in blocks)",
             "wrap the scikit-learn style estimator, or use alpha='label-free'",
         )
     if method == "auto":
@@ -155,10 +157,13 @@ def _label_free(
     from sklearn.ensemble import ExtraTreesRegressor
 
     rng = np.random.default_rng(random_state)
+    n_leaves = max(2, int(np.median(_leaves_in_use(forests[0], incidence(forests[0], rows[0])))))
+    if isinstance(rows[0], BlockRows):
+        rows = [rows[0].sample()]
+        targets = Targets.of(forests[0], np.asarray(rows[0].y))
     n = targets.n_rows
     chosen = np.sort(rng.choice(n, min(n, SAMPLE_ROWS), replace=False))
     encoded = _numbers(forests[0].encode(take(rows[0].X, chosen)))
-    n_leaves = max(2, int(np.median([len(np.unique(column)) for column in rows[0].leaf_id.T])))
     trees = ExtraTreesRegressor(_RANDOM_TREES, max_features=1, max_leaf_nodes=n_leaves, random_state=random_state)
     random_forest = treespec_adapt(trees.fit(encoded, rng.standard_normal(len(chosen))))
     if random_forest is None or random_forest.is_leaf.all():
@@ -166,6 +171,12 @@ def _label_free(
     weight = None if rows[0].sample_weight is None else rows[0].sample_weight[chosen]
     features = PathMap(random_forest, uniform(random_forest)).features(routed(random_forest, encoded, None).leaf_id)
     return _folds(features, targets.take(chosen), learner, weight, random_state=random_state, options=options)
+
+
+def _leaves_in_use(forest: Forest, Z: Incidence) -> NDArray[np.int64]:
+    """Return (n_trees,) how many leaves of each tree hold rows."""
+    tree = np.searchsorted(forest.tree_offset, forest.leaves, side="right") - 1
+    return np.bincount(tree[Z.counts() > 0], minlength=forest.n_trees)
 
 
 def _folds(

@@ -13,6 +13,7 @@ from treespec.errors import MissingDependencyError, UnsupportedModelError
 from treespec.kpp.blocks import Blocks, RawFeatures
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.path import PathMap
+from treespec.operators.rows import here
 
 if TYPE_CHECKING:
     from treespec.kpp.representation import Features, Representation
@@ -91,7 +92,7 @@ def by_variable(representation: Representation, features: Features, coef: Array)
         if isinstance(part, RawFeatures):
             out += part.matrix.T[:, None] * w[:, :, None]
             continue
-        _add_paths(out, part.map, part.Z, part.map.scale[:, None] * w)
+        _add_paths(out, part.map, here(part.Z, "attributions of all rows"), part.map.scale[:, None] * w)
         roots = part.map.forest.tree_offset[:-1]
         root += (part.map.scale[roots, None] * w[roots]).sum(axis=0)
     return np.ascontiguousarray(out.transpose(2, 0, 1)), root

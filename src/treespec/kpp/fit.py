@@ -16,6 +16,7 @@ from treespec.kpp.representation import Representation
 from treespec.kpp.targets import Targets
 from treespec.kpp.weights import node_weights
 from treespec.operators.path import Normalisation, PathMap
+from treespec.operators.rows import incidence
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData, Scheme
@@ -91,7 +92,7 @@ def fit(
 
     representation = represent(forests, rows, seen)
     representation.common_features()
-    features = representation.features(first.X, [data.leaf_id for data in rows])
+    features = representation.features(first.X if raw else None, [incidence(f, d) for f, d in ensembles])
     call = dict(options or {})
     if "offset" in call:
         raise DataMismatchError.expected("an anchor that is known for new rows too", "an offset of these rows", "use anchor='base'")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from treespec.operators.incidence import Incidence
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.path_table import PathTable
 
@@ -46,12 +47,12 @@ class Partition:
     targets: Targets
 
     @classmethod
-    def of(cls, forest: Forest, leaf_id: NDArray[np.integer[Any]], targets: Targets, weight: NDArray[Any] | None = None) -> Partition:
-        """Sum rows that reach the leaves ``leaf_id`` (n, n_trees) over the nodes. O(n * n_trees * k + n_nodes * k)."""
+    def of(cls, forest: Forest, rows: NDArray[np.integer[Any]] | Incidence, targets: Targets, weight: NDArray[Any] | None = None) -> Partition:
+        """Sum rows over the nodes that they visit, given by their leaf ids (n, n_trees) or their incidence. O(n * n_trees * k + n_nodes * k)."""
         w = np.ones(targets.n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
         w = w / w.sum()
         value = targets.value if targets.kind == "classes" else _centred(targets.value, w)
-        table, Z = PathTable(forest), LeafIncidence.of(forest, leaf_id)
+        table, Z = PathTable(forest), rows if isinstance(rows, Incidence) else LeafIncidence.of(forest, rows)
         columns = np.column_stack([w, w[:, None] * value, w * (value**2).sum(axis=1)])
         sums = table.rmatmat(Z.rmatmat(columns))
         mass = np.maximum(sums[:, 0], 0.0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treespec.errors import DataMismatchError
 from treespec.ir import Forest
 from treespec.kpp.blocks import Blocks, RawScale
+from treespec.operators.incidence import Incidence
 from treespec.operators.path import PathFeatures, PathMap
 
 Array = NDArray[np.float64]
@@ -62,9 +63,9 @@ class Representation:
         """Return the leaf ids of rows, one array an ensemble."""
         return [route(X) for route in self.routes]
 
-    def features(self, X: Any, leaf_ids: Sequence[NDArray[np.int32]] | None = None) -> Features:
-        """Return the (n, m) feature operator of rows; ``leaf_ids`` saves routing them again."""
-        ids = self.leaf_ids(X) if leaf_ids is None else leaf_ids
+    def features(self, X: Any, leaf_ids: Sequence[NDArray[np.int32] | Incidence] | None = None) -> Features:
+        """Return the (n, m) feature operator of rows; ``leaf_ids`` (or incidences) save routing them again."""
+        ids: Sequence[NDArray[np.int32] | Incidence] = self.leaf_ids(X) if leaf_ids is None else leaf_ids
         parts: list[Any] = [m.features(i) for m, i in zip(self.maps, ids, strict=True)]
         if self.raw is not None:
             parts.append(self.raw.features(self.forests[0].encode(X)))

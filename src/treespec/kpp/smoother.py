@@ -8,6 +8,7 @@ from treespec.hooks import Register, RowData, Scheme, SmootherScheme, hookimpl
 from treespec.kpp.weights import default_scheme, entropy_decrease, impurity_decrease, node_weights, uniform, variance_decrease
 from treespec.operators.path import PathMap
 from treespec.operators.path_smoother import PathSmoother
+from treespec.operators.rows import incidence
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -32,4 +33,4 @@ def path(forest: Forest, data: RowData) -> PathSmoother:
         scheme = Scheme("node-weights", "uniform", uniform, "treespec.kpp.weights")
     else:
         scheme = Scheme("node-weights", name, _DEFAULTS[name], "treespec.kpp.weights")
-    return PathSmoother(PathMap(forest, node_weights(scheme, forest, data)).features(data.leaf_id), data.apply)
+    return PathSmoother(PathMap(forest, node_weights(scheme, forest, data)).features(incidence(forest, data)), data.apply)

@@ -11,6 +11,7 @@ from treespec.errors import DataNeededError, PluginError, UnsupportedModelError
 from treespec.hooks import NodeWeights, Register, RowData, Scheme, hookimpl
 from treespec.kpp.partition import Partition, splits
 from treespec.kpp.targets import Targets
+from treespec.operators.rows import incidence
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -139,4 +140,4 @@ def _partition(forest: Forest, data: RowData | None, name: str) -> Partition:
             "pass X and y; without labels use weights='uniform', or 'gain' or 'impurity-decrease' where the model stores them",
         )
     weight: Any = data.sample_weight
-    return Partition.of(forest, data.leaf_id, Targets.of(forest, data.y), weight)
+    return Partition.of(forest, incidence(forest, data), Targets.of(forest, data.y), weight)

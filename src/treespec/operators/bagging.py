@@ -11,6 +11,7 @@ from treespec.operators.bootstrap import tree_weights
 from treespec.operators.kernel import inverse
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.replay import check, refuse, targets
+from treespec.operators.rows import here, local_incidence, margins
 from treespec.operators.smoother import LeafSmoother
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ def in_bag(forest: Forest, data: RowData) -> LeafSmoother:
     """
     if forest.aggregation != "mean" or forest.task == "outlier":
         raise refuse("a forest that averages trees, for the 'in-bag' smoother", forest.framework)
-    Z = LeafIncidence.of(forest, data.leaf_id)
+    Z = local_incidence(forest, data, "in-bag")
     right = Z.with_entries(tree_weights(forest, data, Z))
     scale = inverse(Z.n_trees * right.counts())
     exactness = float("nan")
     if data.y is not None:
         replay = LeafSmoother(Z, scale, right).matmat(targets(forest, data.y))
         reason = "other rows, labels or weights, or trees whose leaves are not means, such as absolute_error or monotonic ones"
-        exactness = check(replay, forest.margin_of(data.leaf_id), single=False, name="in-bag", reason=reason)
+        exactness = check(replay, margins(forest, data), single=False, name="in-bag", reason=reason)
     return LeafSmoother(Z, scale, right, route=lambda X: LeafIncidence.of(forest, data.apply(X)), exactness=exactness)
 
 
@@ -56,7 +57,7 @@ def oob(forest: Forest, data: RowData) -> LeafSmoother:
         As `in_bag`; also where no tree left a row out.
     """
     exact = in_bag(forest, data)
-    drawn = exact.right.entries()
+    drawn = here(exact.right, "the 'oob' smoother").entries()
     left_out = np.zeros((exact.left.n_trees, exact.shape[0]), bool) if drawn is None else drawn == 0
     times = left_out.sum(axis=0)
     if not times.any():

@@ -16,6 +16,7 @@ from treespec.operators.bootstrap import unwrap
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.losses import Squared
 from treespec.operators.replay import check, labels_of, refuse
+from treespec.operators.rows import local_incidence, margins
 from treespec.operators.tangent import BoostingTangent, by_output
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
     _require_booster(forest, data, "boosting")
     if not 0 <= output < forest.n_outputs:
         raise DataMismatchError.expected(f"an output in [0, {forest.n_outputs})", f"{output}", "count outputs from 0")
-    Z = LeafIncidence.of(forest, data.leaf_id)
+    Z = local_incidence(forest, data, "boosting")
     refused: TreespecError | None = None
     for settings in _settings(forest, data, Z):
         if not isinstance(settings.loss, Squared) or settings.alpha != 0:
@@ -87,7 +88,7 @@ def boosting_tangent(forest: Forest, data: RowData) -> BoostingTangent:
     _require_booster(forest, data, "boosting-tangent")
     if forest.n_outputs > 1 and (forest.tree_output == ALL_OUTPUTS).any():
         raise refuse("one output a tree, for the 'boosting-tangent' smoother", "leaves that are vectors")
-    Z = LeafIncidence.of(forest, data.leaf_id)
+    Z = local_incidence(forest, data, "boosting-tangent")
     refused: TreespecError | None = None
     for settings in _settings(forest, data, Z):
         try:
@@ -127,7 +128,7 @@ def _linearised(forest: Forest, data: RowData, Z: LeafIncidence, settings: Setti
     if settings.mix is not None:
         raise refuse("leaf values that are Newton steps, for the 'boosting-tangent' smoother", "path smoothing")
     single = forest.sum_dtype == "float32"
-    native = forest.margin_of(data.leaf_id)
+    native = margins(forest, data)
     return build(check(build(float("nan")).margin, native, single=single, name="boosting-tangent", reason=settings.reason))
 
 
@@ -168,6 +169,6 @@ def _replayed(forest: Forest, data: RowData, Z: LeafIncidence, settings: Setting
         )
 
     replay = build(float("nan")).replay(settings.y[:, output])
-    native = forest.margin_of(data.leaf_id)[:, output]
+    native = margins(forest, data)[:, output]
     single = forest.sum_dtype == "float32"
     return build(check(replay, native, single=single, name="boosting", reason=settings.reason))

@@ -42,8 +42,13 @@ class Incidence(Operator):
         """Return the sum over blocks of what `each` returns: no more than one such result a block in flight is held."""
 
     @abstractmethod
-    def gather(self, V: NDArray[Any]) -> Any:
-        """Return ``Z @ V`` (n, k) for V (n_leaves, k) where the rows are: a NumPy array, or a Dask array that is not computed yet."""
+    def stack(self, function: Callable[..., Array], *shared: Any, width: int, rows: Sequence[Any] = ()) -> Any:
+        """Return the (n, width) rows that `each` returns, where the rows are: a NumPy array, or a Dask array not computed yet."""
+
+    def gather(self, V: NDArray[Any]) -> Array:
+        """Return ``Z @ V`` (n, k) for V (n_leaves, k), where the rows are."""
+        out: Array = self.stack(_gathered, V, width=V.shape[1])
+        return out
 
     @abstractmethod
     def with_entries(self, entry: Any) -> Self:
@@ -60,6 +65,10 @@ class Incidence(Operator):
     def counts(self, weight: Any = None) -> Array:
         """Return (n_leaves,) rows in each leaf (times their entries), or the sum of their ``weight`` (n,)."""
         return self.total(_counts, rows=(weight,))
+
+
+def _gathered(block: LeafIncidence, V: Array) -> Array:
+    return block.matmat(V)
 
 
 def _normal(block: LeafIncidence, V: Array, weight: Array | None) -> Array:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
-from treespec.operators.base import Array
+from treespec.operators.base import Array, is_lazy
+from treespec.operators.incidence import Incidence
 from treespec.operators.leaf import LeafIncidence
-from treespec.operators.replay import distance, targets
+from treespec.operators.replay import distance
+from treespec.operators.rows import incidence, margins, row_targets
 from treespec.operators.smoother import LeafSmoother, Router
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class ForestKernel(LeafSmoother):
 
     Parameters
     ----------
-    Z : LeafIncidence (n, n_leaves)
+    Z : Incidence (n, n_leaves)
     weight : (n,) array, optional
         Row weights w. The kernel is then ``Z diag(1 / (n_trees * weight in leaf)) Z.T diag(w)``: rows still sum to 1, and it is
         symmetric in the inner product ``u.T diag(w) v`` (`sqrt_weight`).
@@ -50,12 +52,12 @@ class ForestKernel(LeafSmoother):
     """
 
     def __init__(
-        self, Z: LeafIncidence, weight: NDArray[Any] | None = None, *, route: Router | None = None, exactness: float = float("nan")
+        self, Z: Incidence, weight: Any = None, *, route: Router | None = None, exactness: float = float("nan")
     ) -> None:
-        right = Z
+        right: Incidence = Z
         if weight is not None:
-            w = np.asarray(weight, dtype=np.float64)
-            if w.shape != (Z.shape[0],) or not (np.isfinite(w) & (w >= 0)).all():
+            w = weight if is_lazy(weight) else np.asarray(weight, dtype=np.float64)
+            if w.shape != (Z.shape[0],) or not (is_lazy(w) or (np.isfinite(w) & (w >= 0)).all()):  # lazy ones were checked when routed
                 raise DataMismatchError.expected(
                     f"{Z.shape[0]} finite weights of 0 and more", f"shape {w.shape}", "pass the weights that the model was fitted with"
                 )
@@ -64,7 +66,7 @@ class ForestKernel(LeafSmoother):
         super().__init__(Z, inverse(Z.n_trees * right.counts()), right, route=route, exactness=exactness)
 
     @property
-    def sqrt_weight(self) -> Array:
+    def sqrt_weight(self) -> Any:
         """(n,) square roots of the row weights; ones where there are none."""
         return np.ones(self.shape[0]) if self.weight is None else np.sqrt(self.weight)
 
@@ -80,9 +82,9 @@ def leaf(forest: Forest, data: RowData) -> ForestKernel:
     ``exactness`` compares ``K @ y`` with a forest's own predictions: it is large for a bootstrapped forest, whose exact smoother is
     ``in-bag``, and NaN for boosters.
     """
-    Z = LeafIncidence.of(forest, data.leaf_id)
+    Z = incidence(forest, data)
     exactness = float("nan")
     if forest.aggregation == "mean" and data.y is not None and forest.task != "outlier":
-        replay = ForestKernel(Z, data.sample_weight).matmat(targets(forest, data.y))
-        exactness = distance(replay, forest.margin_of(data.leaf_id))
+        replay = ForestKernel(Z, data.sample_weight).matmat(row_targets(forest, data))
+        exactness = distance(replay, margins(forest, data))
     return ForestKernel(Z, data.sample_weight, route=lambda X: LeafIncidence.of(forest, data.apply(X)), exactness=exactness)

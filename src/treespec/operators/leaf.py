@@ -211,6 +211,13 @@ class LeafIncidence(Incidence):
         for place, block in self.blocks():
             yield function(block, *shared, *(None if piece is None else piece[place] for piece in rows))
 
+    def stack(self, function: Callable[..., Array], *shared: Any, width: int, rows: Sequence[Any] = ()) -> Array:
+        """Return the (n, width) rows that `each` returns, in one array."""
+        out = np.empty((self.shape[0], width))
+        for (place, _), part in zip(self.blocks(), self._mapped(function, shared, rows), strict=True):
+            out[place] = part
+        return out
+
     def gather(self, V: NDArray[Any]) -> Array:
         """Return ``Z @ V``."""
         return self.matmat(V)

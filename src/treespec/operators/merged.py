@@ -7,6 +7,7 @@ import numpy as np
 from treespec.operators.base import Array, Operator
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.ordered import OrderedLeaves
+from treespec.operators.rows import here
 
 
 class MergedKernel(Operator):
@@ -25,7 +26,7 @@ class MergedKernel(Operator):
 
     def __init__(self, kernel: ForestKernel) -> None:
         super().__init__(kernel.shape)
-        Z = kernel.left
+        Z = here(kernel.left, "a merged kernel")
         count = Z.counts()
         alone, shared = count == 1, count > 1
         self._root = kernel.sqrt_weight[:, None]
@@ -59,7 +60,7 @@ class LeafGram(Operator):
         filled = kernel.scale > 0
         super().__init__((int(filled.sum()), int(filled.sum())))
         self._weight, self._root = kernel.sqrt_weight**2, np.sqrt(kernel.scale[filled, None])
-        self._Z = OrderedLeaves(kernel.left, np.where(filled, np.cumsum(filled) - 1, -1))
+        self._Z = OrderedLeaves(here(kernel.left, "a merged kernel"), np.where(filled, np.cumsum(filled) - 1, -1))
 
     def _forward(self, V: Array) -> Array:
         out = self._Z.normal(self._root * V, self._weight)

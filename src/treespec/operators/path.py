@@ -13,9 +13,11 @@ from scipy.sparse import csr_array, diags_array
 from treespec.errors import DataMismatchError
 from treespec.ir import Forest, stats
 from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.incidence import Incidence
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.path_gram import leaf_gram
 from treespec.operators.path_table import PathTable
+from treespec.operators.rows import here
 from treespec.operators.sorted_leaves import SortedLeaves
 
 _PREPARED = 1 << 24  # (row, tree) pairs
@@ -84,15 +86,24 @@ class PathMap:
         shared = self.table.push_down(self.scale[:, None] ** 2)[:, 0]
         return frozen(np.where(self.table.junction >= 0, shared[self.table.junction], 0.0))
 
+    def on_leaves(self, V: NDArray[Any]) -> Array:
+        """Return (n_leaves, k) what each leaf adds for coefficients V (n_coordinates, k): pushed down the trees."""
+        return self.table.matmat(self.scale[:, None] * V)
+
+    def on_nodes(self, U: NDArray[Any]) -> Array:
+        """Return the transpose of `on_leaves` times U (n_leaves, k): pulled up the trees."""
+        out: Array = self.scale[:, None] * self.table.rmatmat(U)
+        return out
+
     def leaf_values(self, coef: NDArray[Any]) -> Array:
         """Return (n_leaves,) or (n_leaves, k): what each leaf adds to the linear score ``Phi @ coef``."""
         w = np.asarray(coef, dtype=np.float64)
-        out = self.table.matmat(self.scale[:, None] * w.reshape(len(w), -1))
+        out = self.on_leaves(w.reshape(len(w), -1))
         return out if w.ndim > 1 else out[:, 0]
 
-    def features(self, leaf_id: NDArray[np.integer[Any]]) -> PathFeatures:
-        """Return the (n, m) operator of rows that reach the leaves ``leaf_id`` (n, n_trees), given as node ids."""
-        return PathFeatures(self, LeafIncidence.of(self.forest, leaf_id))
+    def features(self, leaf_id: NDArray[np.integer[Any]] | Incidence) -> PathFeatures:
+        """Return the (n, m) operator of rows that reach the leaves ``leaf_id`` (n, n_trees), given as node ids, or of an incidence."""
+        return PathFeatures(self, leaf_id if isinstance(leaf_id, Incidence) else LeafIncidence.of(self.forest, leaf_id))
 
 
 class PathFeatures(Operator):
@@ -101,7 +112,7 @@ class PathFeatures(Operator):
     Parameters
     ----------
     map : PathMap
-    Z : LeafIncidence (n, n_leaves)
+    Z : Incidence (n, n_leaves)
 
     Notes
     -----
@@ -109,20 +120,28 @@ class PathFeatures(Operator):
     entries.
     """
 
-    def __init__(self, map: PathMap, Z: LeafIncidence) -> None:  # noqa: A002  # the word of the paper
+    def __init__(self, map: PathMap, Z: Incidence) -> None:  # noqa: A002  # the word of the paper
         super().__init__((Z.shape[0], map.n_coordinates))
         self.map, self.Z = map, Z
-        self._incidence: LeafIncidence | SortedLeaves = Z
+        self._incidence: Incidence | SortedLeaves = Z
 
     def _forward(self, V: Array) -> Array:
-        return self._incidence.matmat(self.map.table.matmat(self.map.scale[:, None] * V))
+        return self._incidence.matmat(self.map.on_leaves(V))
 
     def _backward(self, U: Array) -> Array:
-        return self.map.scale[:, None] * self.map.table.rmatmat(self._incidence.rmatmat(U))
+        return self.map.on_nodes(self._incidence.rmatmat(U))
+
+    def gather(self, V: NDArray[Any]) -> Array:
+        """Return ``Phi @ V``, where the rows are (`Incidence.gather`)."""
+        return self.Z.gather(self.map.on_leaves(V))
+
+    def normal(self, V: NDArray[Any], weight: Any = None) -> Array:
+        """Return ``Phi.T diag(weight) Phi V`` (m, k) in one pass over the rows."""
+        return self.map.on_nodes(self.Z.normal(self.map.on_leaves(V), weight))
 
     def prepared(self) -> PathFeatures:
         """Return the same operator made ready for many products; itself where that would take more than 200 MB."""
-        if self.shape[0] * self.Z.n_trees > _PREPARED:
+        if self.shape[0] * self.Z.n_trees > _PREPARED or not isinstance(self.Z, LeafIncidence):
             return self
         new = copy(self)
         new._incidence = SortedLeaves(self.Z)
@@ -130,11 +149,12 @@ class PathFeatures(Operator):
 
     def rows(self, rows: slice | NDArray[np.integer[Any]]) -> PathFeatures:
         """Return the same features of some rows."""
-        return PathFeatures(self.map, LeafIncidence(self.Z.leaf_index(rows), self.Z.shape[1]))
+        return PathFeatures(self.map, LeafIncidence(here(self.Z, "some of the rows").leaf_index(rows), self.Z.shape[1]))
 
     def row_norm2(self) -> Array:
         """Return the (n,) squared norms of the rows: the diagonal of the Gram matrix."""
-        return self.Z.matvec(self.map.leaf_norm2)
+        norm2: Array = self.Z.gather(self.map.leaf_norm2[:, None])[:, 0]
+        return norm2
 
     def column_square(self, weight: NDArray[Any]) -> Array:
         """Return the (m,) sums ``sum_i weight[i] Phi[i, v]^2``: what a diagonal preconditioner needs."""
@@ -148,7 +168,8 @@ class PathFeatures(Operator):
         O(n * n' * n_trees) time, and (n + n')^2 numbers of working memory for each tree in turn. Entries are exact sums of path norms:
         nothing cancels.
         """
-        return leaf_gram(self.map, self.Z, None if other is None else other.Z)
+        what = "a dense Gram matrix"
+        return leaf_gram(self.map, here(self.Z, what), None if other is None else here(other.Z, what))
 
     def distance(self, other: PathFeatures | None = None) -> Array:
         """Return the dense (n, n') normalised path distances ``delta_T`` (eq. 22 and 25), squared Euclidean distances of the features."""
@@ -158,7 +179,7 @@ class PathFeatures(Operator):
 
     def to_sparse(self) -> csr_array:
         """Return Phi as a CSR array with n * n_trees * depth entries, those of zero-weight nodes left out."""
-        phi = self.Z.to_sparse() @ (self.map.table.to_sparse() @ diags_array(self.map.scale))
+        phi = here(self.Z, "expanded path features").to_sparse() @ (self.map.table.to_sparse() @ diags_array(self.map.scale))
         phi = csr_array(phi)
         phi.eliminate_zeros()
         phi.sort_indices()

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from treespec.errors import DataNeededError
 from treespec.operators import rowwise
-from treespec.operators.base import Array, Operator
+from treespec.operators.base import Array, Operator, is_lazy
+from treespec.operators.leaf import LeafIncidence
 from treespec.operators.path import PathFeatures
 
 
@@ -33,10 +34,10 @@ class PathCross(Operator):
         self.left, self.right = left, right
 
     def _forward(self, V: Array) -> Array:
-        return self.left.matmat(self.right.rmatmat(V))
+        return self.left.gather(self.right.rmatmat(V)) if is_lazy(V) else self.left.matmat(self.right.rmatmat(V))
 
     def _backward(self, U: Array) -> Array:
-        return self.right.matmat(self.left.rmatmat(U))
+        return self.right.gather(self.left.rmatmat(U)) if is_lazy(U) else self.right.matmat(self.left.rmatmat(U))
 
     def to_dense(self) -> Array:
         """Return the (m, n) matrix itself."""
@@ -77,5 +78,9 @@ class PathSmoother(PathCross):
 
     def weights(self, X_new: Any, top: int | None = None) -> csr_array:
         """Return the (m, n) sparse similarities of new rows to these, the ``top`` largest or all that are not zero."""
-        left = self.cross(X_new).left
-        return rowwise.largest(lambda block: left.rows(block).gram(self.features), (left.shape[0], self.shape[0]), top)
+        return rowwise.merge(self.features.Z.each(_largest, self.cross(X_new).left, top), top)
+
+
+def _largest(block: LeafIncidence, left: PathFeatures, top: int | None) -> csr_array:
+    right = PathFeatures(left.map, block)
+    return rowwise.largest(lambda rows: left.rows(rows).gram(right), (left.shape[0], right.shape[0]), top)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
 Rows = Callable[[slice], csr_array | NDArray[np.float64]]
 
@@ -31,6 +31,11 @@ def largest(rows: Rows, shape: tuple[int, int], top: int | None) -> csr_array:
     """
     kept = [_keep(csr_array(block), top) for block in _blocks(rows, shape)]
     return csr_array(vstack(kept, format="csr")) if kept else csr_array(shape, dtype=np.float64)
+
+
+def merge(parts: Sequence[csr_array], top: int | None) -> csr_array:
+    """Return the arrays (m, n_b) side by side, again with the ``top`` entries of each row alone."""
+    return parts[0] if len(parts) == 1 else _keep(csr_array(hstack(parts, format="csr")), top)
 
 
 def squared_norm(rows: Rows, shape: tuple[int, int]) -> float:
