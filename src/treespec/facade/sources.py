@@ -98,7 +98,7 @@ def _block(block: Any, k: int) -> Block:
         return (*block, *(None,) * (3 - len(block)))
     if not _is_block(block):
         raise DataMismatchError.expected(
-            "blocks of rows: arrays, sparse matrices or frames of shape (n, n_features), or tuples (X, y) or (X, y, sample_weight) of them",
+            "blocks of rows: arrays, sparse matrices or eager data frames of n_features columns, or tuples (X, y) or (X, y, sample_weight)",
             f"a {type(block).__name__} as block {k}" + (f" of shape {block.shape}" if hasattr(block, "shape") else ""),
             "yield a two-dimensional block at a time",
         )

@@ -8,6 +8,9 @@ import numpy as np
 
 from treespec.operators.base import Array
 
+DENSE_ROWS = 800
+"""Up to here a dense decomposition is faster."""
+
 _BLOCK = 4
 _WIDE_BLOCK = 8  # of vectors that are too long for the cache: the basis is read once a block
 _LONG = 1 << 15
@@ -61,6 +64,13 @@ def leading_eigenpairs(
             basis.restart(values, vectors, rank, fresh=True)
         elif basis.full:
             basis.restart(values, vectors, rank + (basis.size - rank) // 3, fresh=False)
+
+
+def dense_eigenpairs(multiply: Callable[[Array], Array], n: int, rank: int) -> tuple[Array, Array]:
+    """Return the ``rank`` largest eigenvalues (descending) and their eigenvectors (n, rank) of a symmetric operator, made dense."""
+    dense = multiply(np.eye(n))
+    values, vectors = np.linalg.eigh((dense + dense.T) / 2)
+    return values[::-1][:rank].copy(), vectors[:, ::-1][:, :rank].copy()
 
 
 class _Basis:

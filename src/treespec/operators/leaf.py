@@ -61,14 +61,19 @@ class LeafIncidence(Incidence):
         self._set(local, low, width)
 
     def _set(self, local: Sequence[Ids], low: NDArray[np.int64], width: NDArray[np.int64]) -> None:
+        self.compact = False
         self._local, self._low, self._width = tuple(frozen(column) for column in local), frozen(low), frozen(width)
         self._entry: NDArray[Any] | None = None
 
     @classmethod
     def of_trees(cls, local: Sequence[Ids], low: NDArray[np.int64], width: NDArray[np.int64], n_leaves: int) -> LeafIncidence:
-        """Return the incidence of one (n,) array a tree, as `tree` gives them; they are kept, not copied or checked."""
+        """Return the incidence of one (n,) array a tree, as `tree` gives them; they are kept, not copied or checked.
+
+        Operators then hold nothing beside it that grows with n * n_trees (``compact``).
+        """
         new = cls(np.empty((len(local[0]) if local else 0, 0), np.int64), n_leaves)
         new._set(local, low, width)
+        new.compact = True
         return new
 
     @classmethod

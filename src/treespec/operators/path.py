@@ -141,7 +141,7 @@ class PathFeatures(Operator):
 
     def prepared(self) -> PathFeatures:
         """Return the same operator made ready for many products; itself where that would take more than 200 MB."""
-        if self.shape[0] * self.Z.n_trees > _PREPARED or not isinstance(self.Z, LeafIncidence):
+        if self.shape[0] * self.Z.n_trees > _PREPARED or not isinstance(self.Z, LeafIncidence) or self.Z.compact:
             return self
         new = copy(self)
         new._incidence = SortedLeaves(self.Z)

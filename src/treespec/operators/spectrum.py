@@ -14,13 +14,14 @@ from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.dense import svd
 from treespec.operators.kernel import ForestKernel
-from treespec.operators.lanczos import leading_eigenpairs
+from treespec.operators.lanczos import DENSE_ROWS, dense_eigenpairs, leading_eigenpairs
+from treespec.operators.leaf import LeafIncidence
+from treespec.operators.leaf_spectrum import NEGLIGIBLE, Directions, Factor, KernelFactor, PathFactor, extended, leaf_directions, pays_off
 from treespec.operators.merged import LeafGram, MergedKernel
+from treespec.operators.path_smoother import PathSmoother
 
-_DENSE_ROWS = 800  # up to here a dense decomposition is faster than Lanczos
 _DECAY_RANKS = 100
 _FEWEST = 3  # values that a line is fitted to
-_NEGLIGIBLE = 1e-12  # of the largest value: no direction is extended from less
 _ROWS_PER_LEAF = 2  # from here the leaves make the smaller problem
 _FULL_RANK = 1e-6  # of the largest value: what is smaller has no direction over the leaves that could be lifted to rows
 
@@ -98,7 +99,7 @@ class Spectrum:
 
     def extend_with(self, cross: Operator) -> Array:
         """Return `extend` for a cross smoother (m, n) that is already built."""
-        large = self.values > _NEGLIGIBLE * self.values.max(initial=0.0)
+        large = self.values > NEGLIGIBLE * self.values.max(initial=0.0)
         return np.divide(cross.matmat(self._onto), self.values, out=np.zeros((cross.shape[0], self.rank)), where=large)
 
     def coefficients(self, y: NDArray[Any]) -> Array:
@@ -115,7 +116,7 @@ class Spectrum:
             If fewer than three values are positive.
         """
         top = self.values[:_DECAY_RANKS]
-        top = top[top > _NEGLIGIBLE * self.values.max(initial=0.0)]
+        top = top[top > NEGLIGIBLE * self.values.max(initial=0.0)]
         if len(top) < _FEWEST:
             raise DataMismatchError.expected("at least 3 positive values to fit", f"{len(top)}", "ask for spectrum(rank=100)")
         x, z = np.log(np.arange(1, len(top) + 1)), np.log(top)
@@ -146,6 +147,27 @@ class Spectrum:
         return self.left if isinstance(self.smoother, ForestKernel) else self.right
 
 
+@dataclass(frozen=True, eq=False)
+class LeafSpectrum(Spectrum):
+    """A `Spectrum` known by what each leaf contributes: ``left = Z @ leaf``, and new rows cost one gather.
+
+    Attributes
+    ----------
+    leaf : (n_leaves, P) array
+    """
+
+    leaf: Array = field(repr=False)
+
+    def extend_with(self, cross: Operator) -> Array:
+        """Return the (m, P) directions at the new rows of a cross smoother; the training rows are not needed."""
+        return extended(cross, self.leaf)
+
+    def coefficients(self, y: NDArray[Any]) -> Array:
+        """Return ``values * right.T y``, (P,) or (P, k), from leaf sums; ``y`` may be a Dask array."""
+        c: Array = np.asarray(self.right.T @ y)
+        return self.values[:, None] * c if c.ndim > 1 else self.values * c
+
+
 def spectrum(smoother: Any, rank: int = 50, random_state: int = 0, *, tolerance: float = 1e-6) -> Spectrum:
     """Return the ``rank`` leading directions of a smoother.
 
@@ -163,7 +185,10 @@ def spectrum(smoother: Any, rank: int = 50, random_state: int = 0, *, tolerance:
 
     Notes
     -----
-    Dense up to 800 rows, and where ``rank`` is above a quarter of n. Otherwise block Lanczos:
+    Kernels (``leaf`` and ``path``) of rows in blocks are decomposed on the leaf side: memory is leaf-sized, and directions at new rows
+    need no training rows.
+
+    Others are dense up to 800 rows, and where ``rank`` is above a quarter of n. Otherwise block Lanczos:
     some 4 to 8 times ``rank`` products, O(n * n_trees) each, and
     at most 512 MB; no n-by-n matrix. Signs: the component of largest magnitude of each right direction is positive.
 
@@ -178,9 +203,30 @@ def spectrum(smoother: Any, rank: int = 50, random_state: int = 0, *, tolerance:
         raise DataMismatchError.expected(
             f"a rank from 1 to {n} (the number of rows)", f"{rank}", f"ask for spectrum(rank={min(max(1, rank), n)})"
         )
+    factor = _factor(smoother)
+    if factor is not None and pays_off(factor) and (not factor.Z.here or (rank <= factor.n_columns and not _dense(n, rank))):
+        found = leaf_directions(factor, rank, random_state, tolerance)
+        if not factor.Z.here or found.values[-1] > _FULL_RANK * found.values[0]:
+            return _of_leaves(smoother, factor, found)
     if isinstance(smoother, ForestKernel):
         return _of_kernel(smoother, rank, random_state, tolerance)
     return _of_smoother(smoother, rank, random_state, tolerance)
+
+
+def _factor(smoother: Any) -> Factor | None:
+    """Return F of a kernel ``F F.T``, None for other smoothers."""
+    if isinstance(smoother, ForestKernel):
+        return KernelFactor(smoother.left, smoother.weight, np.sqrt(smoother.scale))
+    return PathFactor(smoother.features.Z, smoother.features.map) if isinstance(smoother, PathSmoother) else None
+
+
+def _of_leaves(smoother: Any, factor: Factor, found: Directions) -> Spectrum:
+    """Directions from the leaf side; those of the rows are made of them, where the rows are."""
+    left = factor.Z.gather(found.leaf)
+    right = left if factor.weight is None else left * factor.weight[:, None]
+    if factor.Z.here:
+        left, right = frozen(left), frozen(right)
+    return LeafSpectrum(found.values, left, right, found.residual, smoother, found.leaf)
 
 
 def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: float) -> Spectrum:
@@ -191,7 +237,7 @@ def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: fl
     vectors = vectors * _sign(vectors)
     left, right = vectors / safe, vectors * root
     if (root == 0).any():  # a row without weight has no direction of its own: extend to it
-        left = np.divide(kernel.matmat(left), values, out=np.zeros_like(left), where=values > _NEGLIGIBLE * values[0])
+        left = np.divide(kernel.matmat(left), values, out=np.zeros_like(left), where=values > NEGLIGIBLE * values[0])
     residual = float(np.linalg.norm(root * (kernel.matmat(left) - left * values), axis=0).max() / (values[0] or 1.0))
     return Spectrum(frozen(values), frozen(left), frozen(right), residual, kernel)
 
@@ -205,6 +251,10 @@ def _eigen_of_kernel(kernel: ForestKernel, rank: int, random_state: int, toleran
         values, vectors = _eigen(gram.matmat, n_leaves, rank, random_state, tolerance)
         if values[-1] > _FULL_RANK * values[0]:
             return values, gram.lift(values, vectors)
+    if isinstance(kernel.left, LeafIncidence) and kernel.left.compact:
+        root = kernel.sqrt_weight[:, None]
+        safe = np.where(root > 0, root, 1.0)
+        return _eigen(lambda V: root * kernel.matmat(V / safe), n, rank, random_state, tolerance)
     return _eigen(MergedKernel(kernel).matmat, n, rank, random_state, tolerance)
 
 
@@ -229,15 +279,13 @@ def _of_smoother(smoother: Any, rank: int, random_state: int, tolerance: float) 
 
 
 def _dense(n: int, rank: int) -> bool:
-    return n <= _DENSE_ROWS or 4 * rank > n
+    return n <= DENSE_ROWS or 4 * rank > n
 
 
 def _eigen(multiply: Callable[[Array], Array], n: int, rank: int, random_state: int, tolerance: float) -> tuple[Array, Array]:
     """Return the leading eigenpairs of a symmetric operator; rounding below zero is zero."""
     if _dense(n, rank):
-        dense = multiply(np.eye(n))
-        values, vectors = np.linalg.eigh((dense + dense.T) / 2)
-        values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank].copy()
+        values, vectors = dense_eigenpairs(multiply, n, rank)
     else:
         values, vectors, _ = leading_eigenpairs(multiply, n, rank, random_state=random_state, tolerance=tolerance)
     return np.maximum(values, 0.0), vectors
