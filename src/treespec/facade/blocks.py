@@ -172,16 +172,22 @@ def _sample_size(forest: Forest) -> int:
 def _check_piece(given: Any, n: int, before: list[Any], k: int, start: int) -> None:
     """Raise where a block brings another number of labels or weights than rows, or not what other blocks brought."""
     if before and (given is None) != (before[0] is None):
-        raise DataMismatchError.expected("all blocks alike, rows alone or (X, y) or (X, y, sample_weight)", f"another kind in block {k}", "yield the same from each")
+        raise DataMismatchError.expected(
+            "all blocks alike, rows alone or (X, y) or (X, y, sample_weight)", f"another kind in block {k}", "yield the same from each"
+        )
     if given is not None and len(given) != n:
-        raise DataMismatchError.expected(f"{n} labels and weights in block {k} (rows {start} and on)", f"{len(given)}", "pass those of the same rows")
+        raise DataMismatchError.expected(
+            f"{n} labels and weights in block {k} (rows {start} and on)", f"{len(given)}", "pass those of the same rows"
+        )
 
 
 def _joined(parts: list[Any], given: Any) -> Any:
     if not parts or parts[0] is None:
         return given
     if given is not None:
-        raise DataMismatchError.expected("labels and weights once", "blocks that bring them, and y or sample_weight beside", "pass one of both")
+        raise DataMismatchError.expected(
+            "labels and weights once", "blocks that bring them, and y or sample_weight beside", "pass one of both"
+        )
     return np.concatenate([np.asarray(p.to_numpy() if hasattr(p, "to_numpy") else p) for p in parts])
 
 
@@ -193,6 +199,8 @@ def _folder(leaf_ids: str | Path) -> tuple[Path | None, bool]:
         return Path(tempfile.mkdtemp(prefix="treespec-")), True
     folder = Path(leaf_ids)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TreespecError.expected("leaf_ids='memory', 'disk' or a new or empty folder", repr(str(leaf_ids)), "files in it would be overwritten")
+        raise TreespecError.expected(
+            "leaf_ids='memory', 'disk' or a new or empty folder", repr(str(leaf_ids)), "files in it would be overwritten"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     return folder, False

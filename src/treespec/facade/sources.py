@@ -64,7 +64,9 @@ def source_of(X: Any, y: Any, sample_weight: Any, forest: Forest) -> Source:
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if isinstance(given, str):
             raise DataMismatchError.expected(
-                f"{name} as an array (names of columns are for Parquet files)", repr(given), "pass the column itself, or pairs (X, y) as blocks"
+                f"{name} as an array (names of columns are for Parquet files)",
+                repr(given),
+                "pass the column itself, or pairs (X, y) as blocks",
             )
     return _of_array(X) if hasattr(X, "shape") or hasattr(X, "columns") else _of_iterable(X)
 
@@ -117,7 +119,11 @@ def _is_pair(block: Any) -> bool:
 
 
 def _is_dataset(X: Any) -> bool:
-    return type(X).__module__.startswith("pyarrow") and (hasattr(X, "scanner") or hasattr(X, "iter_batches")) and not hasattr(X, "column_names")
+    return (
+        type(X).__module__.startswith("pyarrow")
+        and (hasattr(X, "scanner") or hasattr(X, "iter_batches"))
+        and not hasattr(X, "column_names")
+    )
 
 
 def _of_parquet(X: Any, y: Any, sample_weight: Any, forest: Forest) -> Source:
@@ -137,11 +143,19 @@ def _of_parquet(X: Any, y: Any, sample_weight: Any, forest: Forest) -> Source:
 
         options = ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
         batches = dataset.to_batches(
-            columns=columns, batch_size=BLOCK_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False, fragment_scan_options=options
+            columns=columns,
+            batch_size=BLOCK_ROWS,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+            fragment_scan_options=options,
         )
         for batch in batches:
             if batch.num_rows:
-                yield _rows(batch.select(wanted), named=forest.feature_names is not None), *(None if c is None else batch.column(c).to_numpy(zero_copy_only=False) for c in (label, weight))
+                yield (
+                    _rows(batch.select(wanted), named=forest.feature_names is not None),
+                    *(None if c is None else batch.column(c).to_numpy(zero_copy_only=False) for c in (label, weight)),
+                )
 
     return Source(blocks, int(dataset.count_rows()), label is not None, weight is not None)
 
@@ -164,11 +178,15 @@ def _dataset(X: Any) -> Any:
     if not isinstance(X, (str, Path)):
         return X if hasattr(X, "to_batches") else ds.dataset(X.files if hasattr(X, "files") else X.metadata.path, format="parquet")
     if not Path(X).exists():
-        raise DataNeededError.expected("the path of a Parquet file, or of a folder of them", f"{str(X)!r}, where there is nothing", "check the path")
+        raise DataNeededError.expected(
+            "the path of a Parquet file, or of a folder of them", f"{str(X)!r}, where there is nothing", "check the path"
+        )
     try:
         return ds.dataset(str(X), format="parquet")
     except (OSError, ValueError) as error:
-        raise DataMismatchError.expected("Parquet files", f"{str(X)!r} ({str(error).splitlines()[0][:100]})", "other formats can be passed as blocks of rows") from None
+        raise DataMismatchError.expected(
+            "Parquet files", f"{str(X)!r} ({str(error).splitlines()[0][:100]})", "other formats can be passed as blocks of rows"
+        ) from None
 
 
 def _columns(names: list[str], forest: Forest) -> list[str]:

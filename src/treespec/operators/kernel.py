@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
 from treespec.operators.base import Array, is_lazy
@@ -51,9 +50,7 @@ class ForestKernel(LeafSmoother):
     2.0
     """
 
-    def __init__(
-        self, Z: Incidence, weight: Any = None, *, route: Router | None = None, exactness: float = float("nan")
-    ) -> None:
+    def __init__(self, Z: Incidence, weight: Any = None, *, route: Router | None = None, exactness: float = float("nan")) -> None:
         right: Incidence = Z
         if weight is not None:
             w = weight if is_lazy(weight) else np.asarray(weight, dtype=np.float64)

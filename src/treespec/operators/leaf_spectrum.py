@@ -24,7 +24,7 @@ class Factor(Protocol):
     """``F = diag(sqrt weight) Z T`` of a kernel ``F F.T``: T is leaf-sized, Z the incidence of the rows."""
 
     @property
-    def Z(self) -> Incidence:
+    def Z(self) -> Incidence:  # noqa: N802
         """Incidence of the rows."""
         ...
 

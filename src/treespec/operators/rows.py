@@ -59,7 +59,7 @@ class BlockRows(RowData):
         return int(self.table.shape[0])
 
     @property
-    def X(self) -> Any:
+    def X(self) -> Any:  # noqa: N802  # a field of RowData
         """Refuse: the rows were read once and not kept."""
         raise DataNeededError.expected(
             "the rows themselves, which this needs",
