@@ -9,6 +9,7 @@ from treespec.errors import DataMismatchError
 from treespec.operators import ForestKernel, LeafIncidence, leaf_spectrum, spectrum
 from treespec.operators import leaf as leaf_module
 from treespec.operators.leaf_spectrum import KernelFactor, PathFactor, leaf_directions
+from treespec.operators.leaf_writer import block_of
 from treespec.operators.path import PathMap
 from treespec.operators.path_smoother import PathSmoother
 
@@ -18,7 +19,7 @@ def problem():
     rng = np.random.default_rng(0)
     forest = grow(rng, n_trees=8, max_depth=3, n_features=4)
     X = rows(rng, forest, 900)
-    return forest, LeafIncidence.of(forest, forest.apply(X)), rng
+    return forest, block_of(forest, forest.apply(X)), rng
 
 
 def factor_of(smoother):

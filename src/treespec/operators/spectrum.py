@@ -245,16 +245,16 @@ def _of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: fl
 def _eigen_of_kernel(kernel: ForestKernel, rank: int, random_state: int, tolerance: float) -> tuple[Array, Array]:
     """Return the leading eigenpairs of the symmetric form, over its leaves where they are few, else over its rows."""
     n = kernel.shape[0]
+    if isinstance(kernel.left, LeafIncidence) and kernel.left.compact:  # nothing is held a second time
+        root = kernel.sqrt_weight[:, None]
+        safe = np.where(root > 0, root, 1.0)
+        return _eigen(lambda V: root * kernel.matmat(V / safe), n, rank, random_state, tolerance)
     n_leaves = int(np.count_nonzero(kernel.scale))
     if not _dense(n, rank) and not _dense(n_leaves, rank) and _ROWS_PER_LEAF * n_leaves < n:
         gram = LeafGram(kernel)
         values, vectors = _eigen(gram.matmat, n_leaves, rank, random_state, tolerance)
         if values[-1] > _FULL_RANK * values[0]:
             return values, gram.lift(values, vectors)
-    if isinstance(kernel.left, LeafIncidence) and kernel.left.compact:
-        root = kernel.sqrt_weight[:, None]
-        safe = np.where(root > 0, root, 1.0)
-        return _eigen(lambda V: root * kernel.matmat(V / safe), n, rank, random_state, tolerance)
     return _eigen(MergedKernel(kernel).matmat, n, rank, random_state, tolerance)
 
 
