@@ -50,7 +50,7 @@ class Partition:
     def of(
         cls, forest: Forest, rows: NDArray[np.integer[Any]] | Incidence, targets: Targets, weight: NDArray[Any] | None = None
     ) -> Partition:
-        """Sum rows over the nodes that they visit, given by their leaf ids (n, n_trees) or their incidence. O(n * n_trees * k + n_nodes * k)."""
+        """Sum rows over the nodes that they visit, by their leaf ids (n, n_trees) or incidence. O(n * n_trees * k + n_nodes * k)."""
         w = np.ones(targets.n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
         w = w / w.sum()
         value = targets.value if targets.kind == "classes" else _centred(targets.value, w)
