@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: help install demo test test-slow check format docs bench clean
+.PHONY: help install demo test test-slow test-embedded check format docs bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,10 @@ test: $(STAMP)  ## run the tests (doctests included)
 
 test-slow: $(STAMP)  ## run the long properties too
 	$(BIN)/python -m pytest -m "slow or not slow" --timeout=3600
+
+test-embedded: $(STAMP)  ## build students for a Cortex-M3 and M4 and run their self-tests in QEMU (installs compiler and QEMU if absent)
+	command -v arm-none-eabi-gcc && command -v qemu-system-arm || apt-get install -y --no-install-recommends gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
+	$(BIN)/python benchmarks/embedded.py
 
 check: $(STAMP)  ## ruff, mypy, import-linter, documented hooks
 	$(BIN)/ruff check .

@@ -159,7 +159,7 @@ def test_thresholds_beside_short_numbers(side, tmp_path):
 @pytest.mark.parametrize("values", [("a", "b", "c", "d"), (3.0, 5.0, 7.5, 100.0)])
 def test_categories_behind_codes(values, unknown, tmp_path):
     rng = np.random.default_rng(0)
-    rule = InputRule(categorical=(0,), categories=((0, values),), unknown_category=unknown)
+    rule = InputRule(categorical=(0,), categories=((0, values),), unknown_category=unknown, missing_value=2.0)  # code 2, not value 2
     forest = strategies.grow(rng, n_trees=6, max_depth=4, n_features=2, categorical=(0,), split=1.0, inputs=rule)
     rows = strategies.rows(rng, forest, 100)
     rows[:, 0] = rng.choice([*(range(6) if isinstance(values[0], str) else [*values, 4.0, -1.0]), np.nan], 100)

@@ -127,6 +127,25 @@ class Student(ABC):
 
         return export(self, directory, prefix, libm=libm, fast=fast, unit=unit)
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the student as an ONNX file (operator set 17, ``ai.onnx.ml`` 3).
+
+        The input ``x`` (n, n_features) is float32 (float64 for packed trees of models that compare in float64), NaN for missing, text
+        categories as their number in the list that the file's metadata holds. Outputs are ``output`` (what `predict` gives; for classes
+        the probabilities), ``margin``, both float32, and for one target of classes ``label``. Rows that the model refuses give NaN.
+
+        Margins of trees are those of the student, bit for bit, with runtimes that sum up in order (onnxruntime on the CPU does); those
+        of nets differ by the rounding of float32.
+
+        Raises
+        ------
+        MissingDependencyError
+            If onnx is not installed.
+        """
+        from treespec.students.onnx_export import export
+
+        export(self, path)
+
     def __repr__(self) -> str:
         """Say what the student is in one line."""
         return f"{type(self).__name__}({self.n_bytes} bytes, {self.task}, from {self.outcome.framework})"

@@ -14,11 +14,6 @@ def value_code(rule: InputRule, integer: bool) -> str:
     """Return C for the value of a column as it is compared: missing values NaN (the least integer), categories as codes."""
     missing = "INT32_MIN" if integer else "NAN"
     lines = []
-    if not np.isnan(rule.missing_value):
-        lines.append(f"    if (v == {_missing_number(rule, integer)}) v = {missing};\n")
-    if rule.zero != "keep":
-        others = "".join(f"j != {j} && " for j in rule.categorical)
-        lines.append(f"    if ({others}{'v == 0' if integer else _TINY}) v = {missing if rule.zero == 'missing' else '0'};\n")
     for j, values in rule.categories:
         if rule.numbers_are_codes or not values:
             continue
@@ -30,6 +25,11 @@ def value_code(rule: InputRule, integer: bool) -> str:
         unknown = missing if rule.unknown_category == "missing" else str(len(values))
         known = "v != INT32_MIN" if integer else "v == v"
         lines.append(f"    if (j == {j} && {known}) v = (REAL)({tests}{unknown});\n")
+    if not np.isnan(rule.missing_value):
+        lines.append(f"    if (v == {_missing_number(rule, integer)}) v = {missing};\n")
+    if rule.zero != "keep":
+        others = "".join(f"j != {j} && " for j in rule.categorical)
+        lines.append(f"    if ({others}{'v == 0' if integer else _TINY}) v = {missing if rule.zero == 'missing' else '0'};\n")
     if rule.negative_fraction_is_zero and rule.categorical and not integer:
         some = " || ".join(f"j == {j}" for j in rule.categorical)
         lines.append(f"    if (({some}) && v > -1 && v < 0) v = 0;\n")

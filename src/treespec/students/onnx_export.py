@@ -1,0 +1,128 @@
+"""Writes a student as ONNX: the margin, the prediction, and labels where there are classes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treespec.errors import UnsupportedModelError
+from treespec.students.c_code import gives_probabilities
+from treespec.students.c_rows import text_columns
+from treespec.students.onnx_graph import Graph
+from treespec.students.outcome import Outcome
+
+if TYPE_CHECKING:
+    from treespec.students.base import Student
+
+_SMALLEST = 1e-6  # as in treespec.students.mlp
+
+
+def export(student: Student, path: str | Path) -> None:
+    """Write a student as an ONNX file; see `treespec.students.base.Student.to_onnx`."""
+    outcome = student.outcome
+    if student.kind == "packed":
+        from treespec.students.onnx_trees import trees
+
+        graph = Graph(student.forest.inputs.dtype)  # type: ignore[attr-defined]
+        sums, n_sums = trees(graph, student), student.forest.n_outputs  # type: ignore[arg-type, attr-defined]
+    elif student.kind == "mlp":
+        from treespec.students.onnx_net import net
+
+        graph = Graph("float32")
+        sums, n_sums = net(graph, student), student.shape[-1]  # type: ignore[arg-type, attr-defined]
+    else:
+        raise UnsupportedModelError.expected("a student of packed trees or nets", f"kind {student.kind!r}", "use a built-in compressor")
+    margin = _margin(graph, outcome, getattr(student, "head", "margin"), sums, n_sums)
+    output, width = _linked(graph, outcome, margin)
+    outputs: dict[str, tuple[str, str, int | None]] = {
+        "output": (graph.cast(output, "float32"), "float32", width),
+        "margin": (graph.cast(margin, "float32"), "float32", outcome.n_outputs),
+    }
+    label = _label(graph, outcome, margin, output, width)
+    if label is not None:
+        outputs = {"label": (label[0], label[1], None), **outputs}
+    graph.save(path, outcome.n_features, outputs, _about(student))
+
+
+def _about(student: Student) -> dict[str, str]:
+    outcome = student.outcome
+    about: dict[str, Any] = {"task": outcome.task, "framework": outcome.framework, "n_bytes": student.n_bytes}
+    if outcome.feature_names is not None:
+        about["columns"] = list(outcome.feature_names)
+    text = text_columns(student)
+    if text:
+        about["categories"] = {str(j): list(values) for j, values in text.items()}
+    if outcome.classes is not None:
+        about["classes"] = [c.tolist() for c in outcome.classes]
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in about.items()}
+
+
+def _double(value: float) -> np.ndarray:
+    return np.array(value, np.float64)
+
+
+def _margin(graph: Graph, outcome: Outcome, head: str, sums: str, n_sums: int) -> str:
+    """Return the (n, n_outputs) float64 margins of what a student sums up to."""
+    if head == "mean":
+        return _inverse(graph, outcome, sums, n_sums)
+    if outcome.link != "probability" or head in ("margin", "value"):
+        return sums
+    p = graph("Softmax", sums, axis=1) if head == "softmax" else graph("Sigmoid", sums)
+    return _both(graph, p) if n_sums < outcome.n_outputs else p
+
+
+def _both(graph: Graph, p: str) -> str:
+    return graph("Concat", graph("Sub", _double(1), p), p, axis=1)
+
+
+def _inverse(graph: Graph, outcome: Outcome, mean: str, n_sums: int) -> str:
+    if outcome.link == "identity":
+        return mean
+    if outcome.link == "exp":
+        return graph("Div", graph("Log", graph("Max", mean, _double(_SMALLEST))), _double(outcome.link_scale))
+    if outcome.link == "signed-square":
+        return graph("Mul", graph("Sign", mean), graph("Sqrt", graph("Abs", mean)))
+    p = graph("Min", graph("Max", mean, _double(_SMALLEST)), _double(1 - _SMALLEST))
+    if outcome.link == "probability":
+        p = _both(graph, p) if n_sums < outcome.n_outputs else p
+        return graph("Div", p, graph("ReduceSum", p, np.array([1]), keepdims=1))
+    odds = p if outcome.link == "softmax" else graph("Div", p, graph("Sub", _double(1), p))
+    return graph("Div", graph("Log", odds), _double(outcome.link_scale))
+
+
+def _linked(graph: Graph, outcome: Outcome, margin: str) -> tuple[str, int]:
+    """Return what ``predict`` gives, or probabilities of all classes, and the number of columns."""
+    v = graph("Mul", margin, _double(outcome.link_scale)) if outcome.link_scale != 1 else margin
+    if outcome.link in ("sigmoid", "sigmoid-each"):
+        v = graph("Sigmoid", v)
+    elif outcome.link == "softmax":
+        v = graph("Softmax", v, axis=1)
+    elif outcome.link == "exp":
+        v = graph("Exp", v)
+    elif outcome.link == "log1p-exp":
+        wide = graph("Log", graph("Add", _double(1), graph("Exp", graph("Neg", graph("Abs", v)))))
+        v = graph("Where", graph("Less", v, _double(-30)), graph("Exp", v), graph("Add", graph("Max", v, _double(0)), wide))
+    elif outcome.link == "signed-square":
+        v = graph("Mul", v, graph("Abs", v))
+    elif outcome.link == "hinge":
+        v = graph.cast(graph("Greater", v, _double(0)), "float64")
+    if outcome.n_outputs == 1 and gives_probabilities(outcome):
+        return _both(graph, v), 2
+    return v, outcome.n_outputs
+
+
+def _label(graph: Graph, outcome: Outcome, margin: str, output: str, width: int) -> tuple[str, str] | None:
+    """Return the (n,) class labels and their type; None where there are none, or several a row."""
+    if outcome.classes is None or len(outcome.classes) != 1:
+        return None
+    labels = outcome.classes[0]
+    kind = "int64" if labels.dtype.kind in "biu" else "float32" if labels.dtype.kind == "f" else "str"
+    if width > 1:
+        index = graph("ArgMax", output, axis=1, keepdims=0, select_last_index=int(outcome.ties_to_last and outcome.n_outputs == 1))
+    else:
+        positive = graph("GreaterOrEqual" if outcome.ties_to_last else "Greater", margin, _double(0))
+        index = graph("Squeeze", graph.cast(positive, "int64"), np.array([1]))
+    return graph("Gather", labels.astype(object if kind == "str" else kind), index, axis=0), kind
