@@ -204,8 +204,9 @@ def test_several_outputs():
     both = np.column_stack([y, -2 * y])
     model = KPPRegressor(FOREST, alpha=1.0).fit(X, both)
     np.testing.assert_allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], rtol=1e-6)
-    with pytest.raises(errors.DataMismatchError, match="one output"):
-        KPPRegressor(FOREST, stack=True).fit(X, both)
+    default = KPPRegressor(alpha=1.0, random_state=0).fit(X[:100], both[:100])
+    assert [type(m).__name__ for m in default.estimators_] == ["ExtraTreesRegressor"]  # the default ensemble that takes several
+    assert default.predict(X).shape == both.shape
 
 
 class _Shifted(RandomForestRegressor):
@@ -221,3 +222,42 @@ def test_an_ensemble_that_is_not_represented_exactly_is_refused(options):
         KPPRegressor(_Shifted(3, max_depth=3, random_state=0), alpha=1.0, cv=2, **options).fit(X, y)
     with pytest.raises(errors.SelfCheckError):
         treespec.KPPTransformer(_Shifted(3, max_depth=3, random_state=0)).fit(X, y)
+
+
+def test_folds_that_lack_a_class_say_what_needs_them():
+    A, b = load_iris(return_X_y=True)
+    A, b = np.concatenate([A[:60], A[-3:]]), np.concatenate([b[:60], b[-3:]])
+    with pytest.raises(errors.DataNeededError, match="5 rows of each class for 5 folds"):
+        KPPClassifier(RandomForestClassifier(3), regime="cross-fit", alpha=1.0).fit(A, b)
+    assert KPPClassifier(RandomForestClassifier(3), regime="cross-fit", alpha=1.0, cv=3).fit(A, b).kpp_.models
+
+
+def test_weights_of_rows_count_as_repeats_do():
+    count = np.random.default_rng(0).integers(1, 4, len(X)).astype(float)
+    rows = np.repeat(np.arange(len(X)), count.astype(int))
+    tree = DecisionTreeRegressor(max_depth=4, random_state=0)
+    weighted = KPPRegressor(tree, alpha=1.0, weights="variance-decrease").fit(X, y, sample_weight=count)
+    repeated = KPPRegressor(tree, alpha=1.0, weights="variance-decrease").fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
+
+
+def test_missing_values_reach_scores_attributions_and_certificates():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    model = KPPRegressor(HistGradientBoostingRegressor(max_iter=8), raw=True, alpha=1.0, random_state=0).fit(holes, y)
+    k = model.kpp_
+    a, score = k.attribute(holes), k.decision_function(holes)
+    np.testing.assert_allclose(a.base + a.values.sum(axis=1), score, rtol=1e-10)
+    cert = k.raw_certificate(holes[:20], 0.01)
+    assert (cert.score_low <= score[:20]).all() and (score[:20] <= cert.score_high).all()
+    np.testing.assert_array_equal(model.predict(np.full((1, 10), np.nan)), k.predict(np.full((1, 10), np.nan)))
+
+
+def test_grid_search_over_regimes_anchor_and_estimator():
+    A, b = load_breast_cancer(return_X_y=True)
+    A, b = A[:150, :5], np.array(["no", "yes"])[b[:150]]
+    grid = {"regime": ["fixed", "honest", "cross-fit"], "anchor": [None, "base"], "estimator__max_depth": [2]}
+    search = GridSearchCV(KPPClassifier(RandomForestClassifier(4), alpha=1e-2, random_state=0), grid, cv=2, n_jobs=1).fit(A, b)
+    assert search.best_score_ > 0.8 and len(search.cv_results_["params"]) == 6
+    assert set(search.predict(A)) <= {"no", "yes"}

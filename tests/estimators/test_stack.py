@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
+from sklearn.tree import DecisionTreeRegressor
 
 from treespec import KPPClassifier, KPPRegressor, errors
 from treespec.estimators.out_of_fold import Kept, KeptWithRaw
@@ -67,6 +68,22 @@ def test_classes(load):
     if p.shape[1] == 2:  # log-loss of the linear candidates is that of their own probabilities
         held = model.stack_.held["KPP"]
         np.testing.assert_allclose(-held[np.arange(len(a)), a].mean(), model.stack_.errors["KPP"])
+
+
+def test_outputs_are_mixed_one_by_one():
+    both = np.column_stack([y, -3 * y + 1])
+    bases = [ExtraTreesRegressor(8, max_depth=4), DecisionTreeRegressor(max_depth=3)]
+    model = KPPRegressor(bases, stack=True, cv=3, alpha=1.0, random_state=0).fit(X, both)
+    s = model.stack_
+    assert model.predict(X).shape == both.shape
+    assert all(w.shape == (2,) and (w >= 0).all() for w in s.weights.values())
+    held = s.centre + sum(w * (s.held[n] - s.centre) for n, w in s.weights.items())
+    np.testing.assert_allclose(((held - both) ** 2).mean(), s.errors["mix"])
+    alone = pool_values(np.stack([h[:, 1] for h in s.held.values()]), both[:, 1], np.ones(len(y)))[0]
+    np.testing.assert_allclose([w[1] for w in s.weights.values()], alone)
+    new = s.centre + sum(w * (s._candidate(n, X[:5]) - s.centre) for n, w in s.weights.items())
+    np.testing.assert_allclose(model.predict(X[:5]), new)
+    assert "mix" in str(s) and len(s.to_frame()) == len(s.errors)
 
 
 def test_a_given_alpha_is_used():

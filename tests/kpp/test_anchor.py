@@ -27,10 +27,12 @@ def model_of(name):
         return GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0)
     if name == "xgboost":
         return pytest.importorskip("xgboost").XGBClassifier(n_estimators=6, max_depth=2, n_jobs=1)
-    return pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=6, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1)
+    averaged = {"boosting_type": "rf", "subsample": 0.8, "subsample_freq": 1, "sigmoid": 1.7} if name == "averaged lightgbm" else {}
+    lightgbm = pytest.importorskip("lightgbm")
+    return lightgbm.LGBMClassifier(n_estimators=6, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1, **averaged)
 
 
-MODELS = ["forest", "boosting", "xgboost", "lightgbm"]
+MODELS = ["forest", "boosting", "xgboost", "lightgbm", "averaged lightgbm"]
 
 
 def anchored(name, X, y, **options):
@@ -39,7 +41,13 @@ def anchored(name, X, y, **options):
 
 
 def log_odds(w, X):
-    p = (w.predict_proba(X) + LEAST) / (1 + LEAST * len(w.forest.classes[0])) if w.forest.link == "probability" else w.predict_proba(X)
+    return _log_odds(w.forest, X)
+
+
+def _log_odds(forest, X):
+    p = forest.predict_proba(X)
+    if forest.link == "probability":
+        p = (p + LEAST) / (1 + LEAST * p.shape[1])
     return logit(p[:, 1]) if p.shape[1] == 2 else np.log(p)
 
 
@@ -116,8 +124,12 @@ def test_the_penalty_is_chosen_on_top_of_the_anchor():
     y = (rng.random(200) < expit(2 * np.sign(X[:, 0]))).astype(int)
     w = treespec.wrap(GradientBoostingClassifier(n_estimators=20, max_depth=1, random_state=0).fit(X, y), X, y)
     k, plain = w.kpp(anchor="base"), w.kpp()
-    assert k.info["alpha"]["method"] == "nested"
+    how = k.info["alpha"]
+    assert how["method"] == "nested"
     assert k.norm < 0.3 * plain.norm
+    without = np.logaddexp(0, -k.targets.sign * k.targets.offset[:, 0]).mean()
+    assert without < 0.5
+    np.testing.assert_allclose(how["error"][-1], without, atol=0.02)  # a correction of almost nothing
     free = w.kpp(anchor="base", alpha="label-free")
     assert free.info["alpha"]["method"] == "label-free" and np.isfinite(free.decision_function(X)).all()
 
@@ -207,7 +219,9 @@ def test_estimators_of_several_ensembles_and_every_regime():
         assert model.score(A, names) > 0.85
         np.testing.assert_allclose(model.predict_proba(A).sum(axis=1), 1)
         first = model.kpp_ if regime != "cross-fit" else model.kpp_.models[0]
-        assert first.anchor is not None and len(first.anchor.forests) == 2
+        correction = first.transform(A) @ first.coef_ + first.intercept_
+        own = [_log_odds(f, A) for f in first.anchor.forests]
+        np.testing.assert_allclose(first.decision_function(A) - correction, np.mean(own, axis=0), rtol=1e-9, atol=1e-9)
     assert KPPClassifier(anchor="base").get_params()["anchor"] == "base"
     with pytest.raises(DataMismatchError, match="no anchor with stack"):
         KPPClassifier(model_of("forest"), anchor="base", stack=True).fit(A, b)

@@ -115,3 +115,13 @@ def test_folds_need_rows_of_each_class():
     with pytest.raises(DataNeededError, match="rows of each class"):
         folds(targets, 0)
     assert len(folds(targets, 0, n_folds=3)) == 3
+
+
+def test_each_half_of_an_honest_split_has_its_share_of_each_class():
+    p = problem("multiclass")
+    few = np.concatenate([np.arange(100), [100, 101]])  # two rows of the last class
+    for seed in range(5):
+        k = honest(refitter(p.model, adapt), p.X[few], p.y[few], random_state=seed, settings=settings(0.1, "uniform", "logistic"))
+        assert sorted(np.bincount(k.targets.code[:, 0])) == [1, 25, 25]
+    with pytest.raises(DataNeededError, match="two rows of each class"):
+        honest(refitter(p.model, adapt), p.X[few[:-1]], p.y[few[:-1]], settings=settings(0.1, "uniform", "logistic"))

@@ -161,3 +161,10 @@ def test_bad_labels_are_refused(phi):
             LEARNERS[name](phi, np.zeros(442), alpha=1.0, n_classes=[2])
     with pytest.raises(DataMismatchError, match="quantile between 0 and 1"):
         LEARNERS["quantile"](phi, np.zeros(442), alpha=1.0, quantile=1.0)
+
+
+def test_an_alpha_that_vanishes_in_rounding_is_refused():
+    p = problem("diabetes")
+    features = PathMap(p.forest, uniform(p.forest)).features(np.repeat(p.data.leaf_id, 2, axis=0))
+    with pytest.raises(DataMismatchError, match="large enough"):
+        LEARNERS["ridge"](features, np.repeat(p.y, 2), alpha=1e-300)

@@ -64,8 +64,9 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Missing values, sparse matrices and several outputs go as far as the ensembles take them."""
         tags = super().__sklearn_tags__()
         nan, sparse, several = input_tags(self.estimator, self._kind)
+        several = several or self.estimator is None
         tags.input_tags.allow_nan, tags.input_tags.sparse = nan, sparse
-        tags.target_tags.multi_output = several and self._kind == "values" and self.stack is not True
+        tags.target_tags.multi_output = several and self._kind == "values"
         tags.target_tags.required = True
         return tags
 
@@ -88,7 +89,9 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             )
         if self.stack is True and self.regime != "fixed":
             raise DataMismatchError.expected(
-                "regime='fixed' with stack=True", repr(self.regime), "the stack is cross-fitted already: its report says what is held out"
+                "regime='fixed' with stack=True",
+                repr(self.regime),
+                "the stack is cross-fitted already; sklearn's cross_val_predict judges all of it on rows that it has not seen",
             )
 
     def _n_folds(self) -> int:
@@ -98,7 +101,7 @@ class BaseKPP(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _fit(self, X: Any, y: NDArray[Any], sample_weight: Array | None, classes: NDArray[Any] | None = None) -> Any:
         random = check_random_state(self.random_state)
-        bases = bases_of(self.estimator, self._kind, random)
+        bases = bases_of(self.estimator, self._kind, random, several=y.ndim > 1)
         seed = int(random.randint(2**31 - 1))
         plain = self.regime == "fixed" and self.anchor is None
         by_default = bool(self.stack == "auto") and self.estimator is None and plain and y.ndim == 1

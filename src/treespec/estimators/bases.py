@@ -67,8 +67,10 @@ def checked_forest(model: Any, X: Any) -> Forest:
     return forest
 
 
-def bases_of(estimator: Any, kind: Kind, random_state: np.random.RandomState) -> list[Base]:
+def bases_of(estimator: Any, kind: Kind, random_state: np.random.RandomState, *, several: bool = False) -> list[Base]:
     """Return the ensembles of the parameter ``estimator``: None (the default ones), one, or a list; seeds are set where there are none.
+
+    Of the default ones only those that take several outputs, if there are ``several``.
 
     Raises
     ------
@@ -78,7 +80,8 @@ def bases_of(estimator: Any, kind: Kind, random_state: np.random.RandomState) ->
     given = list(estimator) if isinstance(estimator, (list, tuple)) else [estimator]
     if not given:
         raise DataMismatchError.expected("at least one ensemble", "an empty list", "pass estimator=None for the default ones")
-    given = [m for e in given for m in (default_ensembles(kind) if e is None else [e])]
+    default = [m for m in default_ensembles(kind) if not several or get_tags(m).target_tags.multi_output]
+    given = [m for e in given for m in (default if e is None else [e])]
     out: list[Base] = []
     for model in given:
         can = hasattr(model, "get_params") and hasattr(model, "fit") and not isinstance(model, type)

@@ -127,9 +127,9 @@ def _path(name: str, features: Any, held: Any, targets: Targets, weight: Array |
 
 
 def native(model: Any, X: Any, targets: Targets) -> Array:
-    """Return what an ensemble says: (n, 1) values, or (n, n_classes) log-probabilities."""
+    """Return what an ensemble says: (n, n_outputs) values, or (n, n_classes) log-probabilities."""
     if targets.kind == "values":
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, targets.n_targets)
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     return np.asarray(np.log((p + LEAST) / (1 + LEAST * p.shape[1])))
 

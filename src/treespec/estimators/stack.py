@@ -46,8 +46,8 @@ class Stack:
 
     Attributes
     ----------
-    weights : dict of str to float
-        Of each candidate, 0 and more. Values: of its distance from ``centre``. Classes: of its log-probabilities.
+    weights : dict of str to float, or to (n_outputs,) array
+        Of each candidate, 0 and more. Values: of its distance from ``centre``, output by output. Classes: of its log-probabilities.
     errors : dict of str to float
         Out-of-fold mean loss (squared error, log-loss) of each candidate and of the "mix". Weights and penalties were chosen on the
         same out-of-fold predictions, so those of the mix and of KPP are optimistic by that choice.
@@ -55,7 +55,7 @@ class Stack:
         Out-of-fold loss of the mix minus that of the best ensemble, paired by row.
     best : str
         Which ensemble that is.
-    centre : float
+    centre : float or (n_outputs,) array
     targets : Targets
     models : dict of str to model
         The fitted candidates.
@@ -64,12 +64,12 @@ class Stack:
     row_weight : (n,) array
     """
 
-    weights: dict[str, float]
+    weights: dict[str, Any]
     errors: dict[str, float]
     difference: float
     standard_error: float
     best: str
-    centre: float
+    centre: Any
     targets: Targets = field(repr=False)
     models: dict[str, Any] = field(repr=False)
     held: dict[str, Array] = field(repr=False)
@@ -87,10 +87,10 @@ class Stack:
         """Return (n, k) scores of rows: values, log-odds of two classes, or unnormalised log-probabilities of several."""
         mix: Any = self.centre
         for name, weight in self.weights.items():
-            if weight > 0:
+            if np.any(weight > 0):
                 mix = mix + weight * (self._candidate(name, X) - self.centre)
         if self.targets.kind == "values":
-            return np.broadcast_to(np.asarray(mix, dtype=np.float64).reshape(-1, 1), (X.shape[0], 1))
+            return np.broadcast_to(np.asarray(mix, dtype=np.float64), (X.shape[0], self.targets.n_targets))
         mix = np.broadcast_to(mix, (X.shape[0], len(self.targets.classes[0])))
         return np.asarray(mix[:, 1:] - mix[:, :1] if self.targets.binary else mix)
 
@@ -102,11 +102,15 @@ class Stack:
         """Return a pandas frame: candidate, weight, out-of-fold loss."""
         import pandas as pd
 
-        return pd.DataFrame([{"candidate": n, "weight": self.weights.get(n, np.nan), "loss": e} for n, e in self.errors.items()])
+        rows = [{"candidate": n, "weight": np.atleast_1d(self.weights.get(n, np.nan)), "loss": e} for n, e in self.errors.items()]
+        if self.targets.n_targets == 1:
+            return pd.DataFrame(rows).explode("weight").astype({"weight": float})
+        return pd.DataFrame(rows)
 
     def __str__(self) -> str:
         """Return the table as text, and the paired difference to the best ensemble."""
-        lines = [f"{n:<34} weight {self.weights.get(n, float('nan')):6.3f}   loss {e:.5g}" for n, e in self.errors.items()]
+        weight = {n: " ".join(f"{w:6.3f}" for w in np.atleast_1d(self.weights.get(n, np.nan))) for n in self.errors}
+        lines = [f"{n:<34} weight {weight[n]}   loss {e:.5g}" for n, e in self.errors.items()]
         return "\n".join([*lines, f"mix minus {self.best}: {self.difference:+.4g} +- {self.standard_error:.2g} (out of fold, paired)"])
 
 
@@ -123,8 +127,6 @@ def stack_of(bases: Sequence[Base], X: Any, y: NDArray[Any], weight: Array | Non
     -----
     ``n_folds + 1`` fits of every ensemble. The penalties come from the same folds, so that nothing is nested twice.
     """
-    if y.ndim > 1:
-        raise DataMismatchError.expected("one output with stack=True", f"{y.shape[1]}", "use stack=False, or one model an output")
     grown = [b.grow(X, y, weight) for b in bases]
     rows = [r for _, r in grown]
     targets = Targets.of(grown[0][0], y)
@@ -164,9 +166,14 @@ def stack_of(bases: Sequence[Base], X: Any, y: NDArray[Any], weight: Array | Non
 
 def _mix(held: dict[str, Array], targets: Targets, row_weight: Array, bases: Sequence[str], models: dict[str, Any]) -> Stack:
     parts = np.stack(list(held.values()))
+    weights: Any
+    centre: Any
     if targets.kind == "values":
-        weights, centre = pool_values(parts[:, :, 0], targets.value[:, 0], row_weight)
-        mix = centre + np.tensordot(weights, parts - centre, axes=1)
+        pooled = [pool_values(parts[:, :, j], targets.value[:, j], row_weight) for j in range(targets.n_targets)]
+        weights, centre = np.column_stack([w for w, _ in pooled]), np.array([c for _, c in pooled])
+        mix = centre + np.einsum("mk,mik->ik", weights, parts - centre)
+        if targets.n_targets == 1:
+            weights, centre = weights[:, 0], float(centre[0])
     else:
         weights, centre = pool_logs(parts, targets.code[:, 0], row_weight), 0.0
         mix = np.tensordot(weights, parts, axes=1)
@@ -176,7 +183,7 @@ def _mix(held: dict[str, Array], targets: Targets, row_weight: Array, bases: Seq
     paired = loss["mix"] - loss[best]
     difference = float(np.average(paired, weights=row_weight))
     spread = float(np.sqrt(np.average((paired - difference) ** 2, weights=row_weight) / len(paired)))
-    found = dict(zip(held, weights.tolist(), strict=True))
+    found = dict(zip(held, weights.tolist() if weights.ndim == 1 else weights, strict=True))
     return Stack(found, errors, difference, spread, best, centre, targets, models, held, row_weight)
 
 

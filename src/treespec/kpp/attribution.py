@@ -72,7 +72,8 @@ class Attribution:
             ) from None
         base = np.broadcast_to(self.base, (len(self.values), *self.values.shape[2:])).copy()
         data = None if self.data is None else np.asarray(self.data)
-        return shap.Explanation(values=self.values, base_values=base, data=data, feature_names=self.feature_names)
+        names = self.feature_names or [f"Feature {j}" for j in range(self.values.shape[1])]  # some of shap's plots fail without
+        return shap.Explanation(values=self.values, base_values=base, data=data, feature_names=list(names))
 
 
 def by_variable(representation: Representation, features: Features, coef: Array) -> tuple[Array, Array]:

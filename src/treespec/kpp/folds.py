@@ -23,6 +23,8 @@ Rows = NDArray[np.int64]
 FOLDS = 5
 """Folds of the nested choices; 3 over-smooth where rows repeat."""
 
+_HINT = "alpha='auto', an anchor, a stack and regime='cross-fit' need folds: pass alpha as a number, or ask for fewer folds"
+
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
@@ -55,13 +57,11 @@ def folds(targets: Targets, random_state: int, n_folds: int = FOLDS) -> list[tup
 
     n = targets.n_rows
     if n < 2 * n_folds:
-        raise DataNeededError.expected(f"at least {2 * n_folds} rows to choose alpha on", f"{n}", "pass alpha as a number")
+        raise DataNeededError.expected(f"at least {2 * n_folds} rows for {n_folds} folds", f"{n}", _HINT)
     if targets.kind == "values" or len(targets.classes) > 1:
         return list(KFold(n_folds, shuffle=True, random_state=random_state).split(np.zeros(n)))
     code = targets.code[:, 0]
     least = int(np.bincount(code)[np.unique(code)].min())
     if least < n_folds:
-        raise DataNeededError.expected(
-            f"at least {n_folds} rows of each class to choose alpha on", f"{least} of one class", "pass alpha as a number"
-        )
+        raise DataNeededError.expected(f"at least {n_folds} rows of each class for {n_folds} folds", f"{least} of one class", _HINT)
     return list(StratifiedKFold(n_folds, shuffle=True, random_state=random_state).split(np.zeros(n), code))

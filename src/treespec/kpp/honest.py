@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treespec.errors import DataNeededError
 from treespec.ir.table import take
 from treespec.kpp.fit import fit
 from treespec.kpp.folds import folds
@@ -43,14 +44,19 @@ def honest(
     share : float
         Of the rows that the final fit gets.
     random_state : int
-        Of the split.
+        Of the split, which gives each half its share of each class.
     settings : mapping
         Of `treespec.kpp.fit.fit`: weights, learner, alpha, ...
+
+    Raises
+    ------
+    DataNeededError
+        If a class has one row only.
     """
     from sklearn.model_selection import train_test_split
 
-    grow, final = train_test_split(np.arange(len(y)), test_size=share, random_state=random_state)
     labels = np.asarray(y)
+    grow, final = train_test_split(np.arange(len(labels)), test_size=share, random_state=random_state, stratify=_classes(labels))
     weight = None if sample_weight is None else sample_weight[grow]
     grown = [r(take(X, grow), labels[grow], weight) for r in _several(refit)]
     weight = None if sample_weight is None else sample_weight[final]
@@ -132,6 +138,18 @@ def cross_fit(
     for held, score in zip(test, scores, strict=True):
         out[held] = score
     return CrossFit(models, test, out)
+
+
+def _classes(labels: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return class numbers (of the first target), None for values."""
+    if labels.dtype.kind == "f":
+        return None
+    _, code, count = np.unique(labels.reshape(len(labels), -1)[:, 0], return_inverse=True, return_counts=True)
+    if count.min() < 2:
+        raise DataNeededError.expected(
+            "at least two rows of each class, for regime='honest'", "one of a class", "drop it, or use regime='fixed'"
+        )
+    return code
 
 
 def _several(refit: Refit | Sequence[Refit]) -> list[Refit]:

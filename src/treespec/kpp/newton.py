@@ -71,15 +71,20 @@ def minimise(
     Two products a conjugate gradient step, preconditioned by the diagonal where the operator knows its ``column_square``; memory is
     some eight arrays of the size of W.
     """
-    W, b = (np.zeros(shape), np.zeros(shape[1])) if start is None else (start[0].copy(), start[1].copy())
-    zero = loss.slope(np.zeros((features.shape[0], shape[1])) + offset)
-    scale = _norm(features.rmatmat(zero), zero.sum(axis=0) * intercept) or 1.0
-    score = features.matmat(W) + b + offset
-    value = loss.value(score) + penalty / 2 * float((W * W).sum())
-    n_products, steps, size = 2, 0, np.inf
-    for steps in range(max_steps):  # noqa: B007  # reported
+    W, b, score = np.zeros(shape), np.zeros(shape[1]), np.zeros((features.shape[0], shape[1])) + offset
+    slope = loss.slope(score)
+    pulled = features.rmatmat(slope)
+    scale = _norm(pulled, slope.sum(axis=0) * intercept) or 1.0
+    n_products, steps, size = 1, 0, np.inf
+    if start is not None:
+        W, b = start[0].copy(), start[1].copy()
+        score = features.matmat(W) + b + offset
         slope = loss.slope(score)
-        gW, gb = features.rmatmat(slope) + penalty * W, slope.sum(axis=0) * intercept
+        pulled = features.rmatmat(slope)
+        n_products = 3
+    value = loss.value(score) + penalty / 2 * float((W * W).sum())
+    for steps in range(max_steps):  # noqa: B007  # reported
+        gW, gb = pulled + penalty * W, slope.sum(axis=0) * intercept
         size = _norm(gW, gb) / scale
         if size <= tolerance:
             break
@@ -98,6 +103,8 @@ def minimise(
         else:
             break  # rounding: no step lowers the loss any more
         W, b, score, value = W + t * dW, b + t * db, trial, new
+        slope = loss.slope(score)
+        pulled = features.rmatmat(slope)
     return Minimum(W, b, size, steps, n_products)
 
 

@@ -61,13 +61,22 @@ def ridge(
     check_alpha(alpha)
     problem = Centred(features, encode(y, n_classes), sample_weight)
     if features.shape[0] <= DENSE_ROWS:
-        dual = scipy.linalg.solve(problem.gram() + alpha * np.eye(problem.n), problem.Y, assume_a="pos")
+        dual = _solve(problem.gram() + alpha * np.eye(problem.n), problem.Y, alpha)
         info: dict[str, Any] = {"solver": "cholesky"}
     else:
         solution = solve_shifted(problem.multiply, problem.Y, np.array([alpha]), tolerance=tolerance)
         dual, info = solution.x[0], {"solver": "cg", "iterations": solution.n_iterations, "residual": solution.residual}
     coef, intercept = problem.primal(dual)
     return (coef if np.ndim(y) > 1 or coef.shape[1] > 1 else coef[:, 0]), intercept, info
+
+
+def _solve(system: Array, Y: Array, alpha: float) -> Array:
+    try:
+        return np.asarray(scipy.linalg.solve(system, Y, assume_a="pos"))
+    except np.linalg.LinAlgError:
+        raise DataMismatchError.expected(
+            "alpha large enough for a unique fit in float64", f"{alpha:.2g}", "try 1e-8 times the number of rows, or alpha='auto'"
+        ) from None
 
 
 class Centred:
