@@ -222,7 +222,8 @@ def test_estimators_of_several_ensembles_and_every_regime():
         correction = first.transform(A) @ first.coef_ + first.intercept_
         own = [_log_odds(f, A) for f in first.anchor.forests]
         np.testing.assert_allclose(first.decision_function(A) - correction, np.mean(own, axis=0), rtol=1e-9, atol=1e-9)
-    assert KPPClassifier(anchor="base").get_params()["anchor"] == "base"
+    default = KPPClassifier(anchor="base", alpha=1e-2, random_state=0).fit(A[:80], b[:80])
+    assert default.stack_ is None and default.kpp_.anchor is not None
     with pytest.raises(DataMismatchError, match="no anchor with stack"):
         KPPClassifier(model_of("forest"), anchor="base", stack=True).fit(A, b)
 
