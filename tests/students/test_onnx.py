@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+import composites
 import strategies
 import treespec
 from probe import nasty_rows
@@ -120,6 +121,27 @@ def test_categories_behind_codes(values, unknown, tmp_path):
     same(PackedStudent.of(forest), rows, tmp_path)
     about = {p.key: p.value for p in onnx.load(tmp_path / "s.onnx").metadata_props}
     assert json.loads(about.get("categories", "{}")) == ({"0": list(values)} if isinstance(values[0], str) else {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "isolation forest",
+        "one against rest, forests",
+        "one against rest, boosted",
+        "boosted classes of each target",
+        "logarithm of the target",
+    ],
+)
+def test_links_of_models_made_of_models(name, tmp_path):
+    same(treespec.wrap(composites.MODELS[name]()).distill("1MB", compressor="packed"), composites.X[:50], tmp_path)
+
+
+def test_every_link_has_its_operators():
+    from treespec.ir.link import LINKS
+    from treespec.students.onnx_export import _LINKS
+
+    assert set(_LINKS) == set(LINKS)
 
 
 def test_refused_rows_give_nan(tmp_path):

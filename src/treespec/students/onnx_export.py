@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,23 +96,48 @@ def _inverse(graph: Graph, outcome: Outcome, mean: str, n_sums: int) -> str:
 
 def _linked(graph: Graph, outcome: Outcome, margin: str) -> tuple[str, int]:
     """Return what ``predict`` gives, or probabilities of all classes, and the number of columns."""
-    v = graph("Mul", margin, _double(outcome.link_scale)) if outcome.link_scale != 1 else margin
-    if outcome.link in ("sigmoid", "sigmoid-each"):
-        v = graph("Sigmoid", v)
-    elif outcome.link == "softmax":
-        v = graph("Softmax", v, axis=1)
-    elif outcome.link == "exp":
-        v = graph("Exp", v)
-    elif outcome.link == "log1p-exp":
-        wide = graph("Log", graph("Add", _double(1), graph("Exp", graph("Neg", graph("Abs", v)))))
-        v = graph("Where", graph("Less", v, _double(-30)), graph("Exp", v), graph("Add", graph("Max", v, _double(0)), wide))
-    elif outcome.link == "signed-square":
-        v = graph("Mul", v, graph("Abs", v))
-    elif outcome.link == "hinge":
-        v = graph.cast(graph("Greater", v, _double(0)), "float64")
+    v = margin
+    if outcome.link == "isolation":
+        v = graph("Div", v, _double(outcome.link_scale)) if outcome.link_scale else graph("Add", graph("Sub", v, v), _double(1))
+    elif outcome.link_scale != 1:
+        v = graph("Mul", v, _double(outcome.link_scale))
+    v = _LINKS[outcome.link](graph, v)
     if outcome.n_outputs == 1 and gives_probabilities(outcome):
         return _both(graph, v), 2
     return v, outcome.n_outputs
+
+
+def _softplus(graph: Graph, v: str) -> str:
+    wide = graph("Log", graph("Add", _double(1), graph("Exp", graph("Neg", graph("Abs", v)))))
+    return graph("Where", graph("Less", v, _double(-30)), graph("Exp", v), graph("Add", graph("Max", v, _double(0)), wide))
+
+
+def _expm1(graph: Graph, v: str) -> str:
+    near = graph("Add", v, graph("Mul", graph("Mul", v, v), graph("Add", _double(1 / 2), graph("Div", v, _double(6)))))
+    return graph("Where", graph("Less", graph("Abs", v), _double(1e-4)), near, graph("Sub", graph("Exp", v), _double(1)))
+
+
+def _shares(graph: Graph, p: str) -> str:
+    total = graph("ReduceSum", p, np.array([1]), keepdims=1)
+    return graph("Div", p, graph("Where", graph("Equal", total, _double(0)), _double(1), total))
+
+
+_LINKS: dict[str, Callable[[Graph, str], str]] = {
+    "identity": lambda _, v: v,
+    "probability": lambda _, v: v,
+    "partition": lambda _, v: v,
+    "sigmoid": lambda graph, v: graph("Sigmoid", v),
+    "softmax": lambda graph, v: graph("Softmax", v, axis=1),
+    "sigmoid-normalised": lambda graph, v: _shares(graph, graph("Sigmoid", v)),
+    "normalised": _shares,
+    "exp": lambda graph, v: graph("Exp", v),
+    "expm1": _expm1,
+    "log1p-exp": _softplus,
+    "signed-square": lambda graph, v: graph("Mul", v, graph("Abs", v)),
+    "hinge": lambda graph, v: graph.cast(graph("Greater", v, _double(0)), "float64"),
+    "isolation": lambda graph, v: graph("Neg", graph("Exp", graph("Mul", v, _double(-np.log(2))))),
+}
+_LINKS["sigmoid-each"] = _LINKS["sigmoid-by-target"] = _LINKS["sigmoid"]
 
 
 def _label(graph: Graph, outcome: Outcome, margin: str, output: str, width: int) -> tuple[str, str] | None:
