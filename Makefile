@@ -10,9 +10,9 @@ BENCH_STAMP := $(VENV)/.installed-bench
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(STAMP): pyproject.toml constraints.txt packages/treespec-depthdecay/pyproject.toml
+$(STAMP): pyproject.toml constraints.txt packages/treespec-depthdecay/pyproject.toml packages/treespec-catboost/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e packages/treespec-depthdecay
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e packages/treespec-depthdecay -e 'packages/treespec-catboost[test]'
 	touch $(STAMP)
 
 install: $(STAMP)  ## create .venv with everything, in editable mode

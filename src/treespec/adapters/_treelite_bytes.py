@@ -87,6 +87,8 @@ def _header(forest: Forest, dtype: Dtype, single: bool, trees: range) -> bytes:
         raise UnsupportedModelError.expected(
             "link_scale 1", f"{forest.link_scale} with link {forest.link!r}", "Treelite scales sigmoids only"
         )
+    if forest.link not in _SINGLE:
+        raise UnsupportedModelError.expected(f"a link of {sorted(_SINGLE)}", repr(forest.link), "Treelite has no such postprocessor")
     name = (_CLASSES if most > 1 else _SINGLE)[forest.link]
     target, cls = np.full(len(trees), -1), np.full(len(trees), -1)
     if single:

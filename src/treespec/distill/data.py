@@ -15,7 +15,9 @@ Objective = Literal["accuracy", "fidelity"]
 
 VALIDATION_SHARE = 0.25
 
-_NOT_MEANS = frozenset({"quantile", "absolute", "mape", "huber", "pseudo-huber", "fair", "squared-log"})
+_NOT_MEANS = frozenset(
+    {"quantile", "absolute", "mape", "huber", "pseudo-huber", "fair", "squared-log", "expectile", "lq", "log-cosh", "cox", "aft", "normal"}
+)
 """Losses of regression models that predict something else than the mean of the labels."""
 
 

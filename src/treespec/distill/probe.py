@@ -69,8 +69,9 @@ def _as_rows(forest: Forest, X: Array) -> Any:
     columns = {}
     for j, name in enumerate(names):
         if j in known:
-            codes = np.clip(X[:, j], -1, len(known[j]) - 1).astype(int)
-            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]))
+            lowest = 0 if forest.inputs.missing_category == "refuse" else -1
+            codes = np.clip(X[:, j], lowest, max(lowest, len(known[j]) - 1)).astype(int)
+            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]) or ["none"])
         else:
             columns[name] = X[:, j]
     return pd.DataFrame(columns)

@@ -44,7 +44,7 @@ def check_labels(y: Any, n: int, forest: Forest) -> NDArray[np.generic]:
     return labels
 
 
-_ONE_COLUMN = ("quantile", "unknown")  # losses of boosters that may have more outputs than there are labels
+_ONE_COLUMN = ("quantile", "normal", "unknown")  # losses of boosters that may have more outputs than there are labels
 
 
 def _check_targets(labels: NDArray[np.generic], forest: Forest) -> None:

@@ -213,7 +213,7 @@ def _frame(forest: Forest, rows: NDArray[Any], known: dict[int, tuple[Any, ...]]
     for j, name in enumerate(names):
         if j in known:
             codes = np.where(np.isnan(rows[:, j]), -1, rows[:, j]).astype(int)
-            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]))
+            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]) or ["none"])  # no category is known: all are others
         else:
             columns[name] = rows[:, j]
     return pd.DataFrame(columns)

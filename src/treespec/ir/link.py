@@ -65,6 +65,7 @@ LINKS: dict[str, Callable[[Array], Array]] = {
     "log1p-exp": lambda m: np.logaddexp(m.dtype.type(0), m),
     "signed-square": lambda m: np.sign(m) * m * m,
     "hinge": lambda m: (m > 0).astype(m.dtype),
+    "mean-variance": lambda m: np.column_stack([m[:, 0], np.exp(2 * m[:, 1])]),  # the mean and the log of the standard deviation
     "probability": lambda m: m,  # the margin is a probability already (forests of class frequencies)
     "normalised": _normalised,  # a probability of each class against the rest, made to sum to 1
     "isolation": lambda m: -(2.0**-m),  # the anomaly score of a path length

@@ -92,6 +92,7 @@ _STEPS = {
     "        for (k = 0; k < N; k++) sum += v[k] = exp(v[k] - top);\n        for (k = 0; k < N; k++) v[k] /= sum;\n    }\n",
     "sigmoid": "    for (k = 0; k < N; k++) v[k] = 1 / (1 + exp(-v[k]));\n",
     "exp": "    for (k = 0; k < N; k++) v[k] = exp(v[k]);\n",
+    "mean-variance": "    v[1] = exp(2 * v[1]);\n",
     "log1p-exp": "    for (k = 0; k < N; k++) v[k] = (v[k] > 0 ? v[k] : 0) + log1p(exp(-fabs(v[k])));\n",
     "signed-square": "    for (k = 0; k < N; k++) v[k] = v[k] < 0 ? -v[k] * v[k] : v[k] * v[k];\n",
     "hinge": "    for (k = 0; k < N; k++) v[k] = v[k] > 0 ? 1 : 0;\n",
