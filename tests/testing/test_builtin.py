@@ -5,15 +5,24 @@ import functools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingRegressor,
+    VotingRegressor,
 )
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treespec.errors import ContractError, TreespecError
 from treespec.plugins import BUILTIN, Plugins
@@ -116,6 +125,7 @@ def test_compressors(name, what):
     check_compressor(PLUGINS.scheme("compressor", name).function, teacher(what), 300, **options)
 
 
+@functools.cache
 def examples():
     """Adapter to (model, rows that it was fitted on, further arguments of the check)."""
     import lightgbm
@@ -149,6 +159,29 @@ def examples():
             (lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(mixed, y), mixed, refused),
         ],
         "treespec.adapters.files": [("model.json", None, {})],
+        "treespec.adapters.shells": [(GridSearchCV(DecisionTreeRegressor(random_state=0), {"max_depth": [2, 3]}, cv=2).fit(X, y), X, {})],
+        "treespec.adapters.sklearn_averages": [
+            (
+                BaggingRegressor(GradientBoostingRegressor(n_estimators=2), n_estimators=2, max_features=0.5, random_state=0).fit(X, y),
+                X,
+                {},
+            ),
+            (VotingRegressor([("a", booster), ("b", DecisionTreeRegressor(max_depth=2))]).fit(X, y), X, {}),
+        ],
+        "treespec.adapters.sklearn_stacking": [
+            (StackingRegressor([("a", DecisionTreeRegressor(max_depth=2, random_state=0))], LinearRegression(), cv=2).fit(X, y), X, {}),
+        ],
+        "treespec.adapters.sklearn_targets": [
+            (MultiOutputRegressor(DecisionTreeRegressor(max_depth=2, random_state=0)).fit(X, np.column_stack([y, X[:, 0]])), X, {}),
+        ],
+        "treespec.adapters.sklearn_adaboost": [
+            (AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=3, random_state=0).fit(X, k), X, {}),
+        ],
+        "treespec.adapters.sklearn_calibrated": [
+            (CalibratedClassifierCV(RandomForestClassifier(2, max_depth=2, random_state=0), cv=2, ensemble=False).fit(X, y > 120), X, {}),
+        ],
+        "treespec.adapters.sklearn_isolation": [(IsolationForest(n_estimators=3, max_samples=32, random_state=0).fit(X), X, {})],
+        "treespec.adapters.refusals": [],
     }
 
 

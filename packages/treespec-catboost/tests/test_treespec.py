@@ -136,3 +136,8 @@ def test_students_of_a_mean_and_a_variance(tmp_path):
     np.testing.assert_allclose(student.predict(X), w.predict(X), rtol=1e-3)
     with pytest.raises(UnsupportedModelError, match="mean-variance"):
         to_treelite(w.forest)
+    runtime = pytest.importorskip("onnxruntime")
+    student.to_onnx(tmp_path / "student.onnx")
+    session = runtime.InferenceSession(tmp_path / "student.onnx", providers=["CPUExecutionProvider"])
+    (made,) = session.run(None, {session.get_inputs()[0].name: X.astype(np.float32)})[:1]
+    np.testing.assert_allclose(made, student.predict(X), rtol=1e-5)

@@ -134,6 +134,11 @@ _LINKS: dict[str, Callable[[Graph, str], str]] = {
     "expm1": _expm1,
     "log1p-exp": _softplus,
     "signed-square": lambda graph, v: graph("Mul", v, graph("Abs", v)),
+    "mean-variance": lambda graph, v: graph(
+        "Add",
+        graph("Mul", v, np.array([1.0, 0.0])),
+        graph("Mul", graph("Exp", graph("Mul", v, np.array([0.0, 2.0]))), np.array([0.0, 1.0])),
+    ),
     "hinge": lambda graph, v: graph.cast(graph("Greater", v, _double(0)), "float64"),
     "isolation": lambda graph, v: graph("Neg", graph("Exp", graph("Mul", v, _double(-np.log(2))))),
 }
