@@ -251,5 +251,5 @@ def _unsupported(model: object, plugins: Plugins) -> Exception:
         f"a tree ensemble that an adapter knows ({', '.join(adapters)})",
         f"a {_type_name(model)}",
         "docs/models.md lists what can be wrapped: trees, forests and boosting of scikit-learn, XGBoost and LightGBM, and what is made of "
-        "them; for other frameworks write an adapter, see docs/hooks.md",
+        "them; for other frameworks write an adapter, see docs/plugins.md",
     )

@@ -8,7 +8,7 @@ catboost = pytest.importorskip("catboost")
 
 import treespec  # noqa: E402
 import treespec_catboost  # noqa: E402
-from treespec.errors import ModelNotFittedError, SelfCheckError, UnsupportedModelError  # noqa: E402
+from treespec.errors import DataMismatchError, ModelNotFittedError, SelfCheckError, UnsupportedModelError  # noqa: E402
 from treespec.testing import check_adapter, nasty_rows  # noqa: E402
 
 FAST = {"iterations": 6, "depth": 3, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
@@ -125,6 +125,28 @@ def test_early_stopping_keeps_the_best_trees():
     assert check(model, X).n_trees == 1
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rounds", [(0, 4), (2, 0), (1, 5), (0, 6)])
+def test_some_of_the_trees(rounds, shape):
+    model = fit("RMSE", shape)[0]
+    w = treespec.wrap(model, X, Y, iteration_range=rounds)
+    theirs = model.predict(X, ntree_start=rounds[0], ntree_end=rounds[1] or 6)
+    np.testing.assert_allclose(w.predict(X), theirs, rtol=1e-12, atol=1e-12)
+    assert w.forest.n_trees == (rounds[1] or 6) - rounds[0] and ("as asked" in w.forest.framework) == (rounds != (0, 6))
+    three = fit("MultiClass", shape)[0]
+    some = treespec.wrap(three, X, THREE, iteration_range=rounds)
+    np.testing.assert_allclose(some.predict_proba(X), three.predict_proba(X, ntree_start=rounds[0], ntree_end=rounds[1] or 6), rtol=1e-12)
+
+
+def test_rounds_and_missing_values_that_cannot_be():
+    model = fit("RMSE")[0]
+    for rounds in ((0, 7), (3, 3), (-1, 2), "all"):
+        with pytest.raises(DataMismatchError, match="within the 6 trees"):
+            treespec.wrap(model, iteration_range=rounds)
+    with pytest.raises(UnsupportedModelError, match="missing=-999"):
+        treespec.wrap(model, missing=-999)
+
+
 def test_scale_and_bias_that_were_set():
     model = fit("RMSE")[0]
     model.set_scale_and_bias(-2.5, 7.0)
@@ -149,6 +171,15 @@ def test_columns_that_no_tree_uses():
     model = catboost.CatBoostRegressor(**FAST, ignored_features=[2]).fit(A, Y)
     forest = check(model, A)
     assert forest.n_features == 5 and not {0, 2, 4} & set(forest.feature[~forest.is_leaf].tolist())
+
+
+def test_a_bag_of_models():
+    from sklearn.ensemble import BaggingRegressor
+
+    bag = BaggingRegressor(catboost.CatBoostRegressor(**FAST), n_estimators=2, max_features=2, random_state=0).fit(X, Y)
+    w = treespec.wrap(bag, X, Y)
+    np.testing.assert_allclose(w.predict(X), bag.predict(X), rtol=1e-12)
+    assert w.forest.n_trees == 12
 
 
 def test_sums_of_models():

@@ -36,6 +36,9 @@ def test_files_are_read_by_content(kind, model, tmp_path):
     w = treespec.wrap(path)
     assert w.forest.framework == "catboost model file" and w.check.n_rows == 0
     np.testing.assert_array_equal(w.margin(X), treespec.wrap(model).margin(X))
+    some = treespec.wrap(path, iteration_range=(0, 3))
+    np.testing.assert_array_equal(some.margin(X), treespec.wrap(model, iteration_range=(0, 3)).margin(X))
+    assert some.predict(X).shape == Y.shape
 
 
 def test_a_classifier_in_a_file_knows_its_labels(tmp_path):

@@ -21,24 +21,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from treespec.hooks import Native, hookimpl
+from treespec.hooks import Asked, Native, hookimpl
 from treespec.ir import Forest
 from treespec_catboost.document import document_of, is_mine
 from treespec_catboost.files import read_file
 from treespec_catboost.forest import forest_of
 from treespec_catboost.native import CatboostNative
+from treespec_catboost.rounds import trees_asked
 
 
 @hookimpl
 def treespec_adapt(model: Any, X: Any) -> Forest | None:
     """Return the forest of a CatBoost model, or of a file that CatBoost saved as ``cbm`` or ``json``."""
-    if is_mine(model):
-        return forest_of(document_of(model), type(model).__name__, X, model)
-    document = read_file(model)
-    return None if document is None else forest_of(document, "model file", X)
+    asked = Asked.of(model)
+    if is_mine(asked.model):
+        document = document_of(asked.model)
+        rounds = trees_asked(asked, document)
+        return forest_of(document, type(asked.model).__name__, X, asked.model, rounds)
+    read = read_file(asked.model)
+    return None if read is None else forest_of(read, "model file", X, None, trees_asked(asked, read))
 
 
 @hookimpl
 def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return CatBoost's own routing and prediction."""
-    return CatboostNative(model, forest) if is_mine(model) else None
+    asked = Asked.of(model)
+    return CatboostNative(asked.model, forest, asked.iteration_range) if is_mine(asked.model) else None

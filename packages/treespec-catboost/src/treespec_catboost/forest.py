@@ -17,10 +17,11 @@ from treespec.ir.inputs import Category
 from treespec_catboost.categories import category_values
 from treespec_catboost.document import Document, damaged
 from treespec_catboost.meaning import meaning_of
+from treespec_catboost.rounds import Range, first_trees, said
 from treespec_catboost.trees import Trees, native_ids, trees_of
 
 
-def forest_of(document: Document, wrapper: str, X: Any = None, model: Any = None) -> Forest:
+def forest_of(document: Document, wrapper: str, X: Any = None, model: Any = None, rounds: Range | None = None) -> Forest:
     """Return the forest of a CatBoost model.
 
     Parameters
@@ -33,6 +34,8 @@ def forest_of(document: Document, wrapper: str, X: Any = None, model: Any = None
         Rows of training, for the names of categories.
     model : CatBoost, optional
         For the numbers by which it calls its leaves.
+    rounds : (int, int), optional
+        The first tree and the one after the last that are used; all by default.
 
     Raises
     ------
@@ -44,7 +47,7 @@ def forest_of(document: Document, wrapper: str, X: Any = None, model: Any = None
         If the document is damaged.
     """
     try:
-        return _forest(document, wrapper, X, model)
+        return _forest(first_trees(document, rounds), said(wrapper, rounds, document), X, model, 0 if rounds is None else rounds[0])
     except InvalidForestError as error:
         raise damaged(str(error).partition("\n")[0]) from error
     except TreespecError:
@@ -53,7 +56,7 @@ def forest_of(document: Document, wrapper: str, X: Any = None, model: Any = None
         raise damaged(f"a document that breaks its form ({type(error).__name__}: {error})") from error
 
 
-def _forest(document: Document, wrapper: str, X: Any, model: Any) -> Forest:
+def _forest(document: Document, wrapper: str, X: Any, model: Any, first: int) -> Forest:
     info = document["features_info"]
     floats = {int(f["feature_index"]): f for f in info.get("float_features") or ()}
     cats = {int(f["feature_index"]): f for f in info.get("categorical_features") or ()}
@@ -87,7 +90,7 @@ def _forest(document: Document, wrapper: str, X: Any, model: Any) -> Forest:
             missing_category="refuse" if categorical else "route",
         ),
         framework=f"catboost {wrapper}",
-        native_id=None if model is None else native_ids(model, trees, oblivious="oblivious_trees" in document).astype(np.int32),
+        native_id=None if model is None else native_ids(model, trees, first, oblivious="oblivious_trees" in document).astype(np.int32),
         **meaning_of(document, wrapper, n_outputs),
     )
 

@@ -60,7 +60,7 @@ def _kind(wrapper: str, loss: str, labels: NDArray[Any] | None) -> str:
     for kind in ("Classifier", "Regressor", "Ranker"):
         if kind in wrapper:
             return kind.lower()
-    if wrapper != "model file":
+    if not wrapper.startswith("model file"):
         return "raw"
     return "ranker" if loss in _RANKING else "classifier" if labels is not None else "regressor"
 

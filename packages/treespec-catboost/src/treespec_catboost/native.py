@@ -21,30 +21,34 @@ class CatboostNative:
     ----------
     model : CatBoost
     forest : Forest
+    rounds : (int, int), optional
+        The first tree and the one after the last; 0 for the end.
     """
 
-    def __init__(self, model: Any, forest: Forest) -> None:
+    def __init__(self, model: Any, forest: Forest, rounds: tuple[int, int] | None = None) -> None:
         self._model, self._forest = model, forest
+        start, stop = rounds or (0, 0)
+        self._trees = {"ntree_start": int(start), "ntree_end": int(stop) or int(model.tree_count_)}
 
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
         """Return the (n, n_trees) leaf numbers of ``calc_leaf_indexes``."""
         rows = self._rows(X)
-        return np.asarray(self._model.calc_leaf_indexes(rows)).reshape(rows.shape[0], self._forest.n_trees).astype(np.int32)
+        return np.asarray(self._model.calc_leaf_indexes(rows, **self._trees)).reshape(rows.shape[0], self._forest.n_trees).astype(np.int32)
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return the values of ``prediction_type="RawFormulaVal"``."""
         import catboost
 
-        return np.asarray(catboost.CatBoost.predict(self._model, self._rows(X), prediction_type="RawFormulaVal"))
+        return np.asarray(catboost.CatBoost.predict(self._model, self._rows(X), prediction_type="RawFormulaVal", **self._trees))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return ``predict``; labels of several classes, which CatBoost gives as a column, as (n,)."""
-        out = np.asarray(self._model.predict(self._rows(X)))
+        out = np.asarray(self._model.predict(self._rows(X), **self._trees))
         return out[:, 0] if out.ndim == 2 and out.shape[1] == 1 else out
 
     def predict_proba(self, X: Any) -> NDArray[Any] | None:
         """Return ``predict_proba`` of a classifier, else None."""
-        return np.asarray(self._model.predict_proba(self._rows(X))) if hasattr(self._model, "predict_proba") else None
+        return np.asarray(self._model.predict_proba(self._rows(X), **self._trees)) if hasattr(self._model, "predict_proba") else None
 
     def _rows(self, X: Any) -> Any:
         """Return the rows in a form that CatBoost takes as they are; else numbers encoded, and categories as text."""

@@ -140,16 +140,16 @@ def _any_shape(tree: dict[str, Any], number: Any) -> _Tree:
     return _Tree(np.array(left), np.array(right), np.array(split), value, None if np.isnan(total).any() else total)
 
 
-def native_ids(model: Any, trees: Trees, *, oblivious: bool) -> NDArray[np.int64]:
+def native_ids(model: Any, trees: Trees, first: int = 0, *, oblivious: bool) -> NDArray[np.int64]:
     """Return at leaves the number by which ``calc_leaf_indexes`` calls them, -1 elsewhere.
 
     The number of a leaf of an oblivious tree has its splits as bits. Other trees are kept by CatBoost as steps to children, 0 where
-    a node is the leaf on that side itself.
+    a node is the leaf on that side itself. ``first`` is the number of the first tree.
     """
     out = np.full(len(trees.left), -1, np.int64)
     for t, (start, end) in enumerate(pairwise(trees.tree_offset.tolist())):
         leaves = start + np.flatnonzero(trees.left[start:end] == -1)
-        out[leaves] = np.arange(len(leaves)) if oblivious else _numbers(model, t)
+        out[leaves] = np.arange(len(leaves)) if oblivious else _numbers(model, first + t)
     return out
 
 
