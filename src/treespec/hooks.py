@@ -144,7 +144,8 @@ class Native(Protocol):
 
     A framework that does not tell the leaves (scikit-learn's histogram boosting) lacks the method ``leaf_id``;
     one that is slower at it than Treelite has a class attribute ``routes_rows = False``. One whose classifiers have a ``predict_proba``
-    beside margins may have a method of that name, which returns their probabilities, or None for other models.
+    beside margins may have a method of that name, which returns their probabilities, or None for other models. One whose ``margin`` is
+    what its model's ``predict`` returned may say so in an attribute ``margin_is_prediction = True``; the self-check then asks once.
     """
 
     def leaf_id(self, X: Any) -> NDArray[Any]:

@@ -370,6 +370,24 @@ def test_the_missing_value_is_compared_in_float32():
     np.testing.assert_array_equal(forest.native_id[forest.apply(rows)], adapter.treespec_native(model, forest).leaf_id(rows))
 
 
+@pytest.mark.parametrize("form", ["array", "frame", "sparse"])
+def test_infinite_values_are_routed_in_every_form(form):
+    """XGBoost's wrappers predict such rows; its DMatrix, which tells the leaves, refuses them."""
+    pd = pytest.importorskip("pandas")
+    rows = X.copy()
+    rows[::5, 0], rows[1::5, 0], rows[2::5, 1] = np.inf, -np.inf, 1e300
+    made = {
+        "array": rows,
+        "frame": pd.DataFrame(rows, columns=list("abcd")),
+        "sparse": sparse.csr_matrix(np.nan_to_num(rows, posinf=np.inf)),
+    }
+    given = made[form]
+    model = xgb.XGBRegressor(**SMALL).fit(pd.DataFrame(X, columns=list("abcd")) if form == "frame" else X, Y)
+    w = wrap(model, given)
+    np.testing.assert_array_equal(w.predict(given), model.predict(given))
+    assert w.check.n_rows == N
+
+
 @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array, sparse.coo_matrix])
 def test_what_a_sparse_matrix_does_not_store_is_missing(form):
     dense = np.nan_to_num(X) * (np.random.default_rng(0).random(X.shape) < 0.4)

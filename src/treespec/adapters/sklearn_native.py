@@ -73,6 +73,11 @@ class BoostingNative(HistNative):
         self._forest = forest
         self._trees = trees
 
+    @property
+    def margin_is_prediction(self) -> bool:
+        """Whether `margin` is the model's ``predict``: of regressors."""
+        return not (hasattr(self._model, "decision_function") or hasattr(self._model, "predict_proba"))
+
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
         """Return the (n, n_trees) ids that ``apply`` gives, routed by scikit-learn's trees, one after the other."""
         rows = np.asarray(self._forest.encode(X))

@@ -44,8 +44,7 @@ class XgboostNative:
 
         rows, missing = self._rows(X)
         numbers = isinstance(rows, np.ndarray)
-        if numbers:
-            rows = self._finite(rows, missing)
+        rows = self._finite_rows(rows, missing)
         named = {"feature_names": self._booster.feature_names, "feature_types": self._booster.feature_types} if numbers else {}
         if hasattr(rows, "tocsr"):
             named = {"feature_names": self._booster.feature_names}
@@ -100,6 +99,15 @@ class XgboostNative:
                 return X[names], missing
         rows = forest.encode(X)
         return (rows if np.isnan(missing) else np.where(np.isnan(rows), np.float32(missing), rows)), missing
+
+    def _finite_rows(self, rows: Any, missing: float) -> Any:
+        """Return an array, sparse matrix or frame with finite numbers."""
+        if isinstance(rows, np.ndarray):
+            return self._finite(rows, missing)
+        if hasattr(rows, "tocsr"):
+            return type(rows)((self._finite(rows.data, missing), rows.indices, rows.indptr), shape=rows.shape)
+        floats = {name: self._finite(rows[name].to_numpy(), missing) for name in rows.columns if rows[name].dtype.kind == "f"}
+        return rows.assign(**floats)
 
     def _finite(self, rows: NDArray[Any], missing: float) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):

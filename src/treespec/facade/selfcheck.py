@@ -21,6 +21,11 @@ from treespec.ir.table import n_rows, take
 MAX_ROWS = 1000
 _MAX_PAIRS = 400_000  # (row, tree) pairs: keeps the check under half a second for 1,000 trees
 _WHOLE_ROWS = 200
+_MAX_SPLITS = 100_000  # that rows are drawn from
+_SPECIAL_SHARE = 0.06
+_TINY = (0.0, 1.0000000180025095e-35, -1.0000000180025095e-35, 1e-36, -1e-36, 1e-30, -1e-30)
+_HUGE = (3e38, -3e38, float("inf"), float("-inf"))
+_ODD_CODES = (-1.0, -0.5, 0.5, 1.5, 1e6)
 _RELATIVE = 1e-6
 _ULPS = 10 * 2.0**-23
 
@@ -73,11 +78,12 @@ def compare(forest: Forest, native: Native, rows: Any, source: str = "yours", ba
     """Compare all of these rows; see `self_check`."""
     leaf = forest.apply(rows)
     _check_leaves(forest, native, rows, leaf)
-    margin = forest.margin_of(leaf)
-    difference, tolerance = _check_margins(forest, native, rows, margin)
+    margin, theirs = forest.margin_of(leaf), native.margin(rows)
+    difference, tolerance = _compare_margins(forest, theirs, margin)
     if base_margin is not None and hasattr(native, "margin_from"):
         _compare_margins(forest, native.margin_from(rows, base_margin), forest.margin_of(leaf, base_margin))
-    _check_predictions(forest, native, rows, margin)
+    prediction = theirs if getattr(native, "margin_is_prediction", False) else native.predict(rows)
+    _check_predictions(forest, np.asarray(prediction), margin)
     _check_probabilities(forest, native, rows, margin)
     return SelfCheck(n_rows(rows), source, difference, tolerance)
 
@@ -85,16 +91,13 @@ def compare(forest: Forest, native: Native, rows: Any, source: str = "yours", ba
 def _check_leaves(forest: Forest, native: Native, rows: Any, leaf: NDArray[np.int32]) -> None:
     if forest.native_id is None or not hasattr(native, "leaf_id"):
         return
-    theirs = Router(forest, native).to_nodes(np.asarray(native.leaf_id(rows)))
-    if theirs.shape != leaf.shape:
-        raise _failed(forest, f"leaf ids of shape {leaf.shape}", f"{theirs.shape} from the framework")
+    native_leaf = np.asarray(native.leaf_id(rows))
+    if native_leaf.shape != leaf.shape:
+        raise _failed(forest, f"leaf ids of shape {leaf.shape}", f"{native_leaf.shape} from the framework")
+    theirs = Router(forest, native).to_nodes(native_leaf)
     if (theirs != leaf).any():
         i, t = np.argwhere(theirs != leaf)[0]
         raise _failed(forest, "the same leaf in every tree", f"{int((theirs != leaf).sum())} others, the first in row {i}, tree {t}")
-
-
-def _check_margins(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> tuple[float, float]:
-    return _compare_margins(forest, native.margin(rows), margin)
 
 
 def _compare_margins(forest: Forest, native: NDArray[Any], margin: NDArray[np.float64]) -> tuple[float, float]:
@@ -113,10 +116,10 @@ def _compare_margins(forest: Forest, native: NDArray[Any], margin: NDArray[np.fl
     return float(difference.max(initial=0.0)), floor + _RELATIVE * float(np.abs(theirs).max(initial=0.0))
 
 
-def _check_predictions(forest: Forest, native: Native, rows: Any, margin: NDArray[np.float64]) -> None:
+def _check_predictions(forest: Forest, theirs: NDArray[Any], margin: NDArray[np.float64]) -> None:
     if forest.link == "partition":
         return
-    ours, theirs = np.asarray(links.predict(forest, margin)), np.asarray(native.predict(rows))
+    ours = np.asarray(links.predict(forest, margin))
     if ours.shape != theirs.shape:
         raise _failed(forest, f"predictions of shape {ours.shape}", f"{theirs.shape} from the framework")
     if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc" and forest.classes is None:
@@ -176,29 +179,46 @@ class Predicts(Protocol):
 
 
 def threshold_rows(forest: Forest, n: int, seed: int = 0) -> Any:
-    """Return n rows made of the forest's thresholds, their float neighbours, category codes and missing values.
+    """Return n rows on which the rules of adapters tell.
 
+    Thresholds and their float neighbours, tiny and huge values, missing values; category codes, listed or not, negative or fractional.
     A numpy array; or a pandas frame where columns hold category values.
     """
     rng = np.random.default_rng(seed)
-    dtype = forest.input_dtype
+    dtype, rule = forest.input_dtype, forest.inputs
     rows = rng.standard_normal((n, forest.n_features)).astype(dtype)
-    numerical = ~forest.is_leaf & ~forest.categorical
+    split = np.flatnonzero(~forest.is_leaf & ~forest.categorical)
+    if len(split) > _MAX_SPLITS:  # far more than rows can hold
+        split = rng.choice(split, _MAX_SPLITS)
+    feature, threshold = forest.feature[split], forest.threshold[split]
     for j in range(forest.n_features):
-        thresholds = np.unique(forest.threshold[numerical & (forest.feature == j)])
+        thresholds = np.unique(threshold[feature == j])
         thresholds = thresholds[np.isfinite(thresholds) & (np.abs(thresholds) < np.finfo(dtype).max)]
         if len(thresholds):
             drawn = rng.choice(thresholds, n).astype(dtype)
             rows[:, j] = np.where(rng.random(n) < 0.5, drawn, np.nextafter(drawn, dtype.type(np.inf)))
-    known = dict(forest.inputs.categories)
-    for j in forest.inputs.categorical:
+    special = np.array(_TINY + (_HUGE if rule.infinite == "route" else ()), dtype)
+    rows = np.where(rng.random(rows.shape) < _SPECIAL_SHARE, rng.choice(special, rows.shape), rows)
+    known = dict(rule.categories)
+    for j in rule.categorical:
         codes = forest.category[np.repeat(forest.feature == j, np.diff(forest.category_offset))]
-        top = len(known[j]) if j in known else int(codes.max(initial=0)) + 1
-        rows[:, j] = rng.integers(0, max(1, top), n)
-    if forest.inputs.nan == "route":
+        top = max(1, len(known[j]) if j in known else int(codes.max(initial=0)) + 1)
+        rows[:, j] = rng.integers(0, top, n)
+        odd = rng.random(n) < _SPECIAL_SHARE
+        if j not in known:
+            rows[odd, j] = rng.choice(np.array([*_ODD_CODES, top, top + 7], dtype), odd.sum())
+        elif rule.unknown_category == "missing":
+            rows[odd, j] = top  # a value that training did not see
+    if rule.nan == "route":
         missing = rng.random(rows.shape) < 0.05
-        missing[:, [j for j in forest.inputs.categorical if forest.inputs.missing_category == "refuse"]] = False
-        rows[missing] = np.nan if np.isnan(forest.inputs.missing_value) else forest.inputs.missing_value
+        missing[:, [j for j in rule.categorical if rule.missing_category == "refuse"]] = False
+        rows[missing] = np.nan if np.isnan(rule.missing_value) else rule.missing_value
+    if forest.feature_names is None and not rule.numbers_are_codes and not any(isinstance(v, str) for own in known.values() for v in own):
+        for j, own in known.items():  # an array of the values themselves
+            value = np.array([*own, *_unseen(own)], np.float64)
+            present = ~np.isnan(rows[:, j])
+            rows[present, j] = value[np.minimum(rows[present, j].astype(int), len(value) - 1)]
+        return rows
     return rows if not known and forest.feature_names is None else _frame(forest, rows, known)
 
 
@@ -213,7 +233,18 @@ def _frame(forest: Forest, rows: NDArray[Any], known: dict[int, tuple[Any, ...]]
     for j, name in enumerate(names):
         if j in known:
             codes = np.where(np.isnan(rows[:, j]), -1, rows[:, j]).astype(int)
-            columns[name] = pd.Categorical.from_codes(codes, categories=list(known[j]) or ["none"])  # no category is known: all are others
+            more = _unseen(known[j]) if forest.inputs.unknown_category == "missing" else []
+            values = [*known[j], *more] or ["none"]  # no category is known: all are others
+            columns[name] = pd.Categorical.from_codes(np.minimum(codes, len(values) - 1), categories=values)
         else:
             columns[name] = rows[:, j]
     return pd.DataFrame(columns)
+
+
+def _unseen(known: tuple[Any, ...]) -> list[Any]:
+    """Return a value that is not among the known categories, of their type."""
+    if not known:
+        return [0.0]
+    if all(isinstance(value, str) for value in known):
+        return [max((*known, ""), key=len) + "?"]
+    return [] if any(isinstance(value, str) for value in known) else [type(known[0])(max(known) + 1)]

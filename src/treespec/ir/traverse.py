@@ -41,24 +41,25 @@ def apply(forest: Forest, encoded: NDArray[np.floating[Any]]) -> NDArray[np.int3
 def _apply_block(forest: Forest, rows: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
     n = len(rows)
     node = np.tile(forest.tree_offset[:-1].astype(np.int32), n)
-    row = np.repeat(np.arange(n), forest.n_trees)
+    flat = rows.ravel()
     active = np.flatnonzero(forest.left[node] != -1)
+    at, start = node[active], np.repeat(np.arange(n) * rows.shape[1], forest.n_trees)[active]  # of the row, in ``flat``
     while len(active):
-        at = node[active]
-        x = rows[row[active], forest.feature[at]]
-        node[active] = np.where(goes_left(forest, at, x), forest.left[at], forest.right[at])
-        active = active[forest.left[node[active]] != -1]
+        x = flat.take(start + forest.feature.take(at))
+        at = np.where(goes_left(forest, at, x), forest.left.take(at), forest.right.take(at))
+        node[active] = at
+        inner = forest.left.take(at) != -1
+        active, at, start = active[inner], at[inner], start[inner]
     return node.reshape(n, forest.n_trees)
 
 
 def goes_left(forest: Forest, node: NDArray[np.integer[Any]], x: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Return, for pairs of an inner node and the encoded value of its feature, whether the value goes left."""
-    left = np.asarray(x <= forest.threshold[node])  # NaN thresholds of categorical splits give False
-    categorical = forest.categorical[node]
-    if categorical.any():
-        at = np.flatnonzero(categorical)
+    left = np.asarray(x <= forest.threshold.take(node))  # NaN thresholds of categorical splits give False
+    if forest.inputs.categorical:
+        at = np.flatnonzero(forest.categorical.take(node))
         left[at] = _listed(forest, node[at], x[at]) == forest.category_left[node[at]]
-    missing = np.isnan(x)
+    missing = np.flatnonzero(np.isnan(x))
     left[missing] = forest.default_left[node[missing]]
     return left
 
