@@ -207,7 +207,7 @@ def threshold_rows(forest: Forest, n: int, seed: int = 0) -> Any:
         odd = rng.random(n) < _SPECIAL_SHARE
         if j not in known:
             rows[odd, j] = rng.choice(np.array([*_ODD_CODES, top, top + 7], dtype), odd.sum())
-        elif rule.unknown_category == "missing":
+        elif rule.unknown_category != "refuse":
             rows[odd, j] = top  # a value that training did not see
     if rule.nan == "route":
         missing = rng.random(rows.shape) < 0.05
@@ -233,7 +233,7 @@ def _frame(forest: Forest, rows: NDArray[Any], known: dict[int, tuple[Any, ...]]
     for j, name in enumerate(names):
         if j in known:
             codes = np.where(np.isnan(rows[:, j]), -1, rows[:, j]).astype(int)
-            more = _unseen(known[j]) if forest.inputs.unknown_category == "missing" else []
+            more = _unseen(known[j]) if forest.inputs.unknown_category != "refuse" else []
             values = [*known[j], *more] or ["none"]  # no category is known: all are others
             columns[name] = pd.Categorical.from_codes(np.minimum(codes, len(values) - 1), categories=values)
         else:
