@@ -94,3 +94,17 @@ def test_it_prints_and_exports():
     assert isinstance(frame, pd.DataFrame) and list(frame.index) == [r.name for r in d.rows]
     assert all(len(line) <= 124 for line in str(d).splitlines()[3:-5])
     assert "trivial" in str(d)
+
+
+def test_an_estimated_dimension_comes_with_its_standard_error(monkeypatch):
+    from treespec.kpp import capacity
+
+    k = fitted("diabetes")
+    exact = {r.name: r for r in k.dashboard().rows}["d_eff/n"]
+    assert exact.standard_error is None and exact.note == ""
+    monkeypatch.setattr(capacity, "DENSE_ROWS", 100)
+    d = k.dashboard()
+    row = {r.name: r for r in d.rows}["d_eff/n"]
+    assert 0 < abs(row.value - exact.value) < 4 * row.standard_error
+    assert "standard error" in row.note and f"+- {row.standard_error:.2g}" in str(d) and "estimate" in row.status
+    assert {r["name"]: r for r in d.to_dict()["rows"]}["d_eff/n"]["standard_error"] == row.standard_error

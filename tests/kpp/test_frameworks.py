@@ -146,3 +146,30 @@ def test_the_path_smoother_takes_the_default_weights(framework, task):
     np.testing.assert_allclose(S.to_dense(), k.gram(X), atol=1e-14)
     assert np.linalg.eigvalsh(S.to_dense()).min() > -1e-12
     assert path(forest, rows_of(forest, X)).trace() > 0
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_no_row_found_by_search_violates_a_certificate(framework, task):
+    """Both certificates, on rows of the data and on rows drawn within balls around them, missing values among them."""
+    X, y = data(task)
+    forest = adapt(framework(task).fit(X, y))
+    k = fit([(forest, rows_of(forest, X, y))], weights=weight("uniform"), learner=learner(default_learner(forest)), alpha=0.01)
+    score, delta = k.scores(X), k.distance(X)
+    apart = np.linalg.norm(score[:, None] - score[None], axis=-1)
+    assert (apart <= k.norm * np.sqrt(delta) * (1 + 1e-9) + 1e-9).all()
+    spread = float(score.std())
+    radius = k.robust_radius(X, y, epsilon=spread) if task == "regression" else k.robust_radius(X, y)
+    near = delta < radius[:, None]
+    assert near.sum() >= (radius > 0).sum() > len(X) / 2
+    if task == "regression":
+        assert apart[near].max() <= spread
+    else:
+        assert (k.predict(X)[:, None] == k.predict(X)[None])[near].all()
+    cert, rng = k.raw_certificate(X, 0.15), np.random.default_rng(0)
+    for _ in range(25):
+        moved = X + rng.choice([-0.15, 0.15, 0.0, rng.uniform(-0.15, 0.15)], size=X.shape)
+        for value, low, high in (
+            (k.decision_function(moved), cert.score_low, cert.score_high),
+            (forest.margin(moved), cert.margin_low, cert.margin_high),
+        ):
+            assert (low <= value).all() and (value <= high).all()

@@ -56,6 +56,8 @@ class Observable:
     symptom, action : str
         Of the reading guide (Table 3), filled where the flag is raised.
     note : str
+    standard_error : float or None
+        Of a figure that is estimated from random vectors; None where it is computed.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Observable:
     symptom: str = ""
     action: str = ""
     note: str = ""
+    standard_error: float | None = None
 
 
 class Reader:
@@ -87,13 +90,20 @@ class Reader:
         return Observable(name, None if value is None else float(value), family, self.regime, status, note=note)
 
     def _read(
-        self, name: str, value: float | None, family: str, status: str, *, guide: tuple[bool | None, str, str], note: str = ""
+        self,
+        name: str,
+        value: float | None,
+        family: str,
+        status: str,
+        *,
+        guide: tuple[bool | None, str, str],
+        note: str = "",
+        standard_error: float | None = None,
     ) -> Observable:
         flag, symptom, action = guide
         raised = (symptom, action) if flag else ("", "")
-        return Observable(
-            name, None if value is None else float(value), family, self.regime, status, flag if flag is None else bool(flag), *raised, note
-        )
+        number, raised_flag = None if value is None else float(value), flag if flag is None else bool(flag)
+        return Observable(name, number, family, self.regime, status, raised_flag, *raised, note, standard_error)
 
     # ---- families
 
@@ -130,9 +140,10 @@ class Reader:
             share = c.effective_dimension / c.n
             error = c.effective_dimension_error / c.n
             yield self._read(
-                "d_eff/n", share, "capacity", GEOMETRY,
+                "d_eff/n", share, "capacity", GEOMETRY if not error else "estimate: Hutchinson's, 64 random sign vectors",
                 guide=(share > LARGE_DIMENSION, "many active ridge degrees of freedom", "increase alpha or simplify the forest"),
-                note=f"estimated, standard error {error:.2g}" if error else "",
+                note=f"+- {error:.2g} (standard error; {c.n} rows are too many for all eigenvalues)" if error else "",
+                standard_error=error or None,
             )  # fmt: skip
         shifted = None if c.mu_min is None else c.mu_min + c.alpha
         yield self._read(
