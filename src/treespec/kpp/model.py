@@ -271,7 +271,7 @@ class KPP:
         ------
         UnsupportedModelError
             If raw features are part of the model; if it is anchored at a forest, whose log-odds are no sum over trees; or if several
-            ensembles read their input so differently that no one forest routes as each does (`treespec.ir.join`).
+            ensembles read their input so differently that no one forest routes as each does (`treespec.ir.combine`).
 
         Notes
         -----

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import UnsupportedModelError
-from treespec.ir.join import join
+from treespec.ir.combine import Member, combine
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -43,31 +43,44 @@ def to_forest(model: KPP) -> Forest:
         )
     forests = model.representation.forests
     values, constant = leaf_values(model)
-    value = np.concatenate([np.where(f.is_leaf[:, None], v, np.nan) for f, v in zip(forests, values, strict=True)])
     k = model.coef.shape[1]
-    link, task, classes = _output(model)
-    return join(
-        forests,
-        value,
-        tree_output=np.full(sum(f.n_trees for f in forests), -1 if k > 1 else 0, np.int32),
-        base_score=constant.copy(),
-        aggregation="sum",
-        link=link,
-        link_scale=1.0,
-        sum_dtype="float64",
-        task=task,
-        classes=classes,
-        ties_to_last=False,
-        loss="unknown",
-        framework="KPP on " + " + ".join(f.framework for f in forests),
-    )
+    output = _output(model) | {
+        "aggregation": "sum",
+        "link_scale": 1.0,
+        "sum_dtype": "float64",
+        "ties_to_last": False,
+        "loss": "unknown",
+        "framework": "KPP on " + " + ".join(f.framework for f in forests),
+    }
+    refitted = []
+    for forest, value in zip(forests, values, strict=True):
+        tree_output = np.full(forest.n_trees, -1 if k > 1 else 0, np.int32)
+        new = np.where(forest.is_leaf[:, None], value, np.nan)
+        refitted.append((new, {"tree_output": tree_output, "base_score": np.zeros(k), **output}))
+    if len(forests) == 1:
+        value, fields = refitted[0]
+        return forests[0].with_values(value, **{**fields, "base_score": constant.copy()})
+    members = [Member(f.with_values(value, **fields), np.eye(k)) for f, (value, fields) in zip(forests, refitted, strict=True)]
+    what = "KPP model of several ensembles"
+    return combine(members, n_features=forests[0].n_features, what=what, base=constant, feature_names=_common_names(forests), **output)
 
 
-def _output(model: KPP) -> tuple[str, str, tuple[NDArray[np.generic], ...] | None]:
+def _common_names(forests: list[Forest]) -> tuple[str, ...] | None:
+    names = {f.feature_names for f in forests if f.feature_names is not None}
+    if len(names) > 1:
+        raise UnsupportedModelError.expected(
+            "ensembles with the same feature names, to make one forest of them",
+            f"{[n[:3] for n in sorted(names)]}",
+            "fit them on one frame",
+        )
+    return names.pop() if names else None
+
+
+def _output(model: KPP) -> dict[str, Any]:
     targets = model.targets
     if targets.kind == "values":
-        return "identity", "regression" if model.coef_.ndim == 1 else "multi-output", None
+        return {"link": "identity", "task": "regression" if model.coef_.ndim == 1 else "multi-output", "classes": None}
     if len(targets.classes) > 1:
-        return "identity", "multi-output", targets.classes
+        return {"link": "identity", "task": "multi-output", "classes": targets.classes}
     link = "identity" if model.learner != "logistic" else "sigmoid" if targets.binary else "softmax"
-    return link, "binary" if targets.binary else "multiclass", targets.classes
+    return {"link": link, "task": "binary" if targets.binary else "multiclass", "classes": targets.classes}

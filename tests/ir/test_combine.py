@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 import strategies
 from treespec.errors import UnsupportedModelError
 from treespec.ir import InputRule
+from treespec.ir.combine import Member, combine
 from treespec.ir.inputs import ZERO_THRESHOLD
-from treespec.ir.join import join
 
 
 def joined(forests):
-    return join(forests, np.concatenate([f.value for f in forests]), base_score=sum(f.base_score for f in forests))
+    return combine([Member(f, np.eye(f.n_outputs)) for f in forests], n_features=forests[0].n_features, what="sum")
 
 
 def probes(forests, rng, n=200):
@@ -63,33 +63,33 @@ def test_the_stricter_rule_about_values_holds():
     assert (rule.nan, rule.infinite) == ("refuse", "refuse")
 
 
-def test_tiny_values_are_flushed_only_where_that_changes_no_route():
+def test_tiny_values_that_one_forest_flushes_go_where_they_went():
     rng = np.random.default_rng(1)
     flush = strategies.grow(rng, n_features=1, split=1.0, max_depth=1, inputs=InputRule(zero="flush"))
     keep = strategies.grow(rng, n_features=1, split=1.0, max_depth=1, n_trees=1)
-    far = keep.with_values(keep.value, threshold=np.where(np.isnan(keep.threshold), np.nan, 1.0))
-    X = np.array([[0.0], [ZERO_THRESHOLD], [-ZERO_THRESHOLD], [1e-34], [1.0], [2.0]])
-    np.testing.assert_allclose(joined([flush, far]).margin(X), flush.margin(X) + far.margin(X))
     near = keep.with_values(keep.value, threshold=np.where(np.isnan(keep.threshold), np.nan, -1e-36))
-    with pytest.raises(UnsupportedModelError, match="zero"):
-        joined([flush, near])
+    at = flush.with_values(flush.value, threshold=np.where(np.isnan(flush.threshold), np.nan, rng.choice([0.0, 1e-36, -1e-36])))
+    X = np.array([[0.0], [ZERO_THRESHOLD], [-ZERO_THRESHOLD], [1e-34], [-1e-34], [1e-36], [-1e-36], [1.0], [2.0]])
+    for a in (flush, at):
+        np.testing.assert_allclose(joined([a, near]).margin(X), a.margin(X) + near.margin(X))
 
 
 @pytest.mark.parametrize("rules", [
     ({}, {"zero": "missing"}), ({}, {"missing_value": -1.0}), ({"dtype": "float32", "missing_value": -1.0}, {"missing_value": -1.0}),
-    ({}, {"absent": "missing"}), ({}, {"categorical": (0,)}),
 ])  # fmt: skip
 def test_rules_that_no_one_rule_can_stand_for_are_refused(rules):
     rng = np.random.default_rng(0)
     forests = [strategies.grow(rng, n_features=2, inputs=InputRule(**r)) for r in rules]
-    with pytest.raises(UnsupportedModelError, match="read their input alike"):
+    with pytest.raises(UnsupportedModelError, match="read rows alike"):
         joined(forests)
 
 
-def test_names_must_not_contradict_each_other():
+def test_what_a_sparse_matrix_leaves_out_must_mean_one_thing():
+    from scipy.sparse import csr_array
+
+    from treespec.errors import DataMismatchError
+
     rng = np.random.default_rng(0)
-    a, b = (strategies.grow(rng, n_features=2) for _ in range(2))
-    named = a.with_values(a.value, feature_names=("x", "y"))
-    assert joined([named, b]).feature_names == ("x", "y")
-    with pytest.raises(UnsupportedModelError, match="feature names"):
-        joined([named, b.with_values(b.value, feature_names=("y", "x"))])
+    whole = joined([strategies.grow(rng, n_features=2, inputs=InputRule(absent=a)) for a in ("zero", "missing")])
+    with pytest.raises(DataMismatchError, match="sparse"):
+        whole.margin(csr_array(np.eye(2)))
