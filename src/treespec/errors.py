@@ -7,6 +7,10 @@ All are ``ValueError`` (so that scikit-learn tools treat them as bad input) and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 
 class TreespecError(ValueError):
     """Base of all errors raised by treespec."""
@@ -96,3 +100,25 @@ class MissingDependencyError(TreespecError, ImportError):
     def of(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
         """Build the error that names the ``extra`` which installs ``package``."""
         return cls(f"{purpose} needs the package {package!r}, which is not installed.\n\nHint: pip install 'treespec[{extra}]'.")
+
+
+@contextmanager
+def writing(path: Any, expected: str) -> Iterator[None]:
+    """Turn what goes wrong with a path that is written to into a `TreespecError`.
+
+    Parameters
+    ----------
+    path : object
+        What the user passed.
+    expected : str
+        What it should be.
+    """
+    try:
+        yield
+    except TreespecError:
+        raise
+    except TypeError as error:
+        raise TreespecError.expected(expected, f"{path!r}, which is no path", "pass a str or a pathlib.Path") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TreespecError.expected(expected, f"{str(path)!r} ({reason})", "check the path and its permissions") from error

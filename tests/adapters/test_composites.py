@@ -137,10 +137,10 @@ def test_sparse_rows_that_members_read_differently():
 
     model = VotingRegressor(named(forest(2), xgb())).fit(X, Y)
     w = treespec.wrap(model)
-    with pytest.raises(errors.DataMismatchError, match="missing value to others"):
+    with pytest.raises(errors.DataMismatchError, match="different things to the members"):
         w.predict(sparse.csr_array(X))
     student = w.distill("100KB", compressor="packed")
-    with pytest.raises(errors.DataMismatchError, match="missing value to others"):
+    with pytest.raises(errors.DataMismatchError, match="different things to the members"):
         student.predict(sparse.csr_array(X))
 
 
@@ -223,3 +223,67 @@ def test_rankers():
 def test_soft_voting_tells_the_class_of_a_frame_of_text():
     model = VotingClassifier(named(classes(3)), voting="soft").fit(X, THREE)
     assert treespec.wrap(model).predict(X).dtype == THREE.dtype
+
+
+def test_models_that_dask_trained(tmp_path):
+    """Without a cluster: what training on one leaves behind is a booster, or the attributes of the ordinary wrapper."""
+    pytest.importorskip("distributed")
+    pytest.importorskip("xgboost")
+    remote_xgb = pytest.importorskip("xgboost.dask")
+    xgb("XGBClassifier").fit(X_NAN, TWO).save_model(tmp_path / "m.json")
+    remote = remote_xgb.DaskXGBClassifier(missing=-1.0)
+    with pytest.raises(errors.ModelNotFittedError):
+        treespec.wrap(remote)
+    remote.load_model(tmp_path / "m.json")
+    booster = remote.get_booster()
+    w = treespec.wrap(remote)
+    assert (w.forest.inputs.missing_value, w.task) == (-1.0, "binary")
+    np.testing.assert_array_equal(w.predict(X), (booster.inplace_predict(X, missing=-1.0) > 0.5).astype(int))
+    history = treespec.wrap({"booster": booster, "history": {}})
+    close(history.predict(X), booster.inplace_predict(X))
+
+
+def test_a_dask_model_of_lightgbm():
+    pytest.importorskip("distributed")
+    lightgbm = pytest.importorskip("lightgbm")
+    local = lgbm("LGBMClassifier").fit(X, THREE)
+    remote = lightgbm.DaskLGBMClassifier(n_estimators=5)
+    with pytest.raises(errors.ModelNotFittedError):
+        treespec.wrap(remote)
+    remote.__dict__.update(local.__dict__)
+    np.testing.assert_array_equal(treespec.wrap(remote).predict(X), local.predict(X))
+
+
+def test_halving_search():
+    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+    from sklearn.model_selection import HalvingGridSearchCV
+
+    model = HalvingGridSearchCV(forest(), {"max_depth": [2, 3]}, cv=2, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(treespec.wrap(model, X).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("name", ["scikit-learn", "xgboost", "lightgbm", "voting", "bagging"])
+def test_sparse_rows_with_zeros_that_are_stored(name, kind):
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random(X.shape) < 0.5, 0.0, X)
+    rows = sparse.coo_matrix(dense)
+    extra = rng.integers(0, [[len(X)], [10]], (2, 200))
+    free = dense[extra[0], extra[1]] == 0
+    rows = sparse.coo_matrix(  # some zeros are stored, most are absent
+        (np.concatenate([rows.data, np.zeros(free.sum())]), np.hstack([[rows.row, rows.col], extra[:, free]])), shape=X.shape
+    )
+    train = np.where((rng.random(X.shape) < 0.3) & (dense == 0), np.nan, dense)
+    make = {
+        "scikit-learn": lambda: forest().fit(dense, Y), "xgboost": lambda: xgb().fit(train, Y), "lightgbm": lambda: lgbm().fit(train, Y),
+        "voting": lambda: VotingRegressor(named(forest(2), lgbm())).fit(dense, Y),
+        "bagging": lambda: BaggingRegressor(n_estimators=4, max_features=0.5, random_state=0).fit(dense, Y),
+    }[name]  # fmt: skip
+    model = made(make)
+    given = rows.asformat(kind)
+    w = treespec.wrap(model)
+    close(w.predict(given), model.predict(given if name in ("scikit-learn", "bagging") else given.tocsr()))
+    if name == "xgboost":  # absent is missing there, and stored zeros are zeros
+        assert (w.predict(given) != w.predict(given.toarray())).any()

@@ -228,6 +228,22 @@ def test_nets_are_the_same_bits_when_compiled_for_speed(tmp_path):
     np.testing.assert_array_equal(margins, made._margin(rows).astype(np.float32))
 
 
+def test_nets_share_the_number_that_means_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = (Column(fill=0.5, indicator=True), Column(), Column("category", values=(1.0, 2.0), indicator=True))
+    exponent, members = store([[(rng.normal(size=(1, 6)), rng.normal(size=1))]], np.zeros(6), np.ones(6), "float32")
+    outcome = Outcome("regression", "identity", 1, 3, missing_value=-999.0)
+    made = MLPStudent(outcome, Preprocess(columns), exponent, members, "value", "float32")
+    rows = np.column_stack([rng.choice([-999.0, np.nan, 1.0], 60), rng.normal(size=60), rng.choice([-999.0, np.nan, 1.0, 2.0, 3.0], 60)])
+    np.testing.assert_array_equal(made.predict(rows), made.predict(np.where(rows == -999, np.nan, rows)))
+    same(made, rows, tmp_path)
+    with pytest.raises(TreespecError, match="no missing values in column 1"):
+        made.predict(np.array([[0.0, -999.0, 1.0]]))
+    assert Outcome.from_json(outcome.to_json()).missing_value == -999.0
+    refused, _, _ = run(made, np.array([[0.0, -999.0, 1.0]]), tmp_path)
+    assert np.isnan(refused).all()
+
+
 def test_the_constant_data_is_what_the_report_says(tmp_path):
     forest = treespec.wrap(RandomForestRegressor(10, max_depth=5, random_state=0).fit(*DIABETES)).forest
     for student, fast in ((PackedStudent.of(forest), False), (PackedStudent.of(forest, 6), False), (PackedStudent.of(forest), True)):

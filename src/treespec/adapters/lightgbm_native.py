@@ -27,10 +27,20 @@ class LightgbmNative:
 
     def __init__(self, model: Any, booster: Any, forest: Forest, rounds: dict[str, int]) -> None:
         self._model, self._booster, self._forest, self._rounds = model, booster, forest, rounds
+        self._first = rounds.get("start_iteration", 0) * forest.n_outputs
+        self._seen = self._fingerprint()
 
     def leaf_id(self, X: Any) -> NDArray[np.int32]:
-        """Return the (n, n_trees) leaf numbers of ``pred_leaf``, of the rounds that the forest has, whatever was trained since."""
+        """Return the (n, n_trees) leaf numbers of ``pred_leaf``, of the rounds that the forest has, whatever was trained since.
+
+        Raises
+        ------
+        SelfCheckError
+            If trees were lost, shuffled or changed since the model was wrapped: the first leaf of each tree is looked at (2 us a tree).
+        """
         rows, n_trees = self._rows(X), self._forest.n_trees
+        if self._fingerprint() != self._seen:
+            raise SelfCheckError.expected("the trees of the wrapped booster", "others: it was changed in place", "wrap it again")
         rounds = {"num_iteration": n_trees // self._forest.n_outputs} | self._rounds
         leaf = np.asarray(self._booster.predict(rows, pred_leaf=True, **rounds))
         if leaf.size != rows.shape[0] * n_trees:
@@ -38,6 +48,11 @@ class LightgbmNative:
                 f"a booster of {n_trees} trees", f"{leaf.size // rows.shape[0]}", "it lost trees after it was wrapped; wrap it again"
             )
         return leaf.reshape(rows.shape[0], n_trees).astype(np.int32)
+
+    def _fingerprint(self) -> list[float]:
+        """Return the value of the first leaf of each tree that is still there."""
+        last = min(self._first + self._forest.n_trees, self._booster.num_trees())
+        return [self._booster.get_leaf_output(t, 0) for t in range(self._first, last)]
 
     def margin(self, X: Any) -> NDArray[Any]:
         """Return ``predict(..., raw_score=True)``; in random forest mode divided by the rounds, as LightGBM does before its link."""

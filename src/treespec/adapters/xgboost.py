@@ -144,7 +144,10 @@ def forest_of(
     import treelite
 
     if not document.trees:
-        raise UnsupportedModelError.expected("at least one tree", "none", "train for at least one round")
+        raise UnsupportedModelError.expected(
+            "at least one tree", "none",
+            "train for at least one round; a wrapper whose booster= was changed after fitting has lost its trees: fit it again",
+        )  # fmt: skip
     try:
         structure = structure_of(treelite.frontend.from_xgboost_ubjson(document.for_treelite()))
     except treelite.TreeliteError as error:
@@ -173,7 +176,7 @@ def forest_of(
 def _labels(model: Any, document: XgboostDocument) -> tuple[NDArray[Any], ...]:
     """Return the class labels of a classifier: those of each target where rows have several labels."""
     if document.n_targets > 1:
-        return tuple(np.arange(2) for _ in range(document.n_targets))
+        return tuple(np.arange(2.0) for _ in range(document.n_targets))  # predict gives floats there
     classes = np.asarray(model.classes_)
     return (classes if len(classes) > 1 else np.arange(2),)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.ir import Forest
-from treespec.ir.table import Table, read_table
+from treespec.ir.table import Table, read_table, without
 from treespec.students.preprocess import Column, Preprocess, Value, category_keys
 
 _BYTES_AN_INPUT = 40  # of budget for each category: what a net of fitting width spends on one input
@@ -38,7 +38,7 @@ def fit_columns(forest: Forest, X: Any, budget: int, *, drawn: bool = False) -> 
         Whether the rows were drawn from the forest. They end not far beyond its outermost thresholds, where real rows may lie and the
         teacher is constant: every number is cut there, as the budget allows.
     """
-    table = read_table(X, forest.n_features, forest.feature_names, absent=forest.inputs.absent)
+    table = without(read_table(X, forest.n_features, forest.feature_names, absent=forest.inputs.absent), forest.inputs.missing_value)
     used = np.unique(forest.feature[~forest.is_leaf])
     found = {int(j): _categories(forest, table, int(j)) for j in used if int(j) in forest.inputs.categorical}
     room = max(_FEWEST_CATEGORIES, budget // _BYTES_AN_INPUT)

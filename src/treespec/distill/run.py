@@ -91,6 +91,33 @@ def _check_call(compressor: str, function: Callable[..., Any], options: Mapping[
             ", ".join(map(repr, unknown)),
             "check the spelling; options belong to one compressor, so name it: distill(budget, compressor='mlp', steps=500)",
         )
+    _check_types(compressor, function, options)
+
+
+_NUMBER = (int, float, np.integer, np.floating)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int, np.integer), "float": _NUMBER, "bool": (bool, np.bool_), "str": (str,), "None": (type(None),),
+}  # fmt: skip
+"""Annotations of options to the types that they take."""
+
+
+def _check_types(compressor: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise where an option is plainly of another type than the compressor says.
+
+    Raises
+    ------
+    TreespecError
+    """
+    parameters = inspect.signature(function).parameters
+    for name, value in options.items():
+        kinds = str(getattr(parameters.get(name), "annotation", "")).split(" | ")
+        if not all(kind in _TYPES for kind in kinds):
+            continue
+        allowed = tuple(t for kind in kinds for t in _TYPES[kind])
+        if not isinstance(value, allowed) or (isinstance(value, bool) and "bool" not in kinds):
+            raise TreespecError.expected(
+                f"{name} of the compressor {compressor!r} to be {' or '.join(kinds)}", repr(value), "see the page on distillation"
+            )
 
 
 def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: Any) -> DistillData:

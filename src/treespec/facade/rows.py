@@ -21,7 +21,7 @@ def check_labels(y: Any, n: int, forest: Forest) -> NDArray[np.generic]:
         If the length or the number of targets differs, a label is missing, or a regression label is no finite number.
     """
     try:
-        labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+        labels = np.array(y.to_numpy() if hasattr(y, "to_numpy") else y)  # a copy: users change theirs
     except ValueError:
         raise DataMismatchError.expected(
             f"{n} labels (one for each row of X)", "labels of different lengths", "pass an array of shape (n,) or (n, n_targets)"
@@ -108,7 +108,7 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if sample_weight is None:
         return None
     try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         came = repr(sample_weight) if isinstance(sample_weight, str) else f"a {type(sample_weight).__name__} of something else"
         raise DataMismatchError.expected(f"{n} weights, which are numbers", came, "pass one weight a row") from None
@@ -135,7 +135,7 @@ def check_base_margin(base_margin: Any, n: int, forest: Forest) -> NDArray[np.fl
         raise DataMismatchError.expected("a boosted model, with base_margin", f"{forest.framework}, a mean over trees", "leave it out")
     wanted = f"base_margin of shape ({n},)" if forest.n_outputs == 1 else f"base_margin of shape ({n}, {forest.n_outputs})"
     try:
-        start = np.asarray(base_margin, dtype=np.float64)
+        start = np.array(base_margin, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataMismatchError.expected(wanted, f"a {type(base_margin).__name__} of something else", "pass an array of numbers") from None
     if start.shape not in {(n, forest.n_outputs), (n,) if forest.n_outputs == 1 else (n, forest.n_outputs)}:

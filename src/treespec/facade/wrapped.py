@@ -1,23 +1,21 @@
-"""`wrap` and `Wrapped`: a fitted model, seen through treespec."""
+"""`Wrapped`: a fitted model, seen through treespec."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy import float64, int32
 from numpy.typing import NDArray
 
 from treespec.errors import DataNeededError, TreespecError, UnsupportedModelError
-from treespec.facade.blocks import BlockReader
 from treespec.facade.routing import Router
 from treespec.facade.rows import check_base_margin, check_holdout, check_labels, check_some_rows, check_weights
-from treespec.facade.selfcheck import SelfCheck, check_whole, self_check
-from treespec.facade.sources import in_blocks, source_of
-from treespec.facade.steps import Steps, check_no_steps, last_step, objective_beside_base_margin
-from treespec.hooks import Asked, RowData, Smoother
+from treespec.facade.selfcheck import SelfCheck
+from treespec.facade.steps import Steps, check_no_steps, objective_beside_base_margin
+from treespec.facade.unchanged import check_unchanged, fingerprint
+from treespec.hooks import RowData, Smoother
 from treespec.ir import Forest
 from treespec.ir import link as links
 from treespec.ir.table import n_rows
@@ -31,109 +29,6 @@ if TYPE_CHECKING:
     from treespec.kpp.model import KPP
     from treespec.operators.spectrum import Spectrum
     from treespec.students import Student
-
-
-def wrap(
-    model: object,
-    X: Any = None,
-    y: Any = None,
-    *,
-    sample_weight: Any = None,
-    iteration_range: tuple[int, int] | None = None,
-    missing: float | None = None,
-    base_margin: Any = None,
-    leaf_ids: str | Path = "memory",
-) -> Wrapped:
-    """Wrap a fitted tree ensemble as it is; nothing is refitted.
-
-    Parameters
-    ----------
-    model : object
-        A fitted model of scikit-learn (trees, forests, gradient boosting), XGBoost or LightGBM (boosters or wrappers), what scikit-learn
-        makes of them (searches, pipelines, bagging, voting, stacking, ...: see the page on models), a ``treelite.Model``, the path of a
-        saved XGBoost, LightGBM or Treelite model, or what an adapter plugin knows.
-    X : array-like or frame of shape (n, n_features), optional
-        The rows that the model was fitted on; what needs them says so. Rows larger than memory are read once, block by block: a
-        ``numpy.memmap``, the path of Parquet files or a ``pyarrow`` data set, or an iterable (or a function that returns one) of blocks
-        ``X``, ``(X, y)`` or ``(X, y, sample_weight)``.
-    y : array-like of shape (n,) or (n, n_targets), or str, optional
-        Their labels; for Parquet also the name of a column.
-    sample_weight : array-like of shape (n,), or str, optional
-        Their weights at training.
-    iteration_range : (int, int), optional
-        Boosting rounds to use, from the first up to the second, which is left out (a second of 0: to the end), as in XGBoost. By default
-        those that the model's own ``predict`` uses.
-    missing : float, optional
-        The value that means missing, for XGBoost boosters and files, which do not hold it.
-    base_margin : array-like of shape (n,) or (n, n_outputs), optional
-        Margins of the rows of X before the first tree (``base_margin`` of XGBoost, ``init_score`` of LightGBM), which take the place of
-        the model's own. They enter the check; students then learn from the model and not from the labels. Not for rows in blocks.
-    leaf_ids : {"memory", "disk"} or path
-        Where the leaves that blocks of rows reach are kept: 1 to 4 bytes for each row and tree. "disk" is a temporary folder, a path one
-        that stays. (Rows in memory are read in blocks too unless this is "memory".)
-
-    Returns
-    -------
-    Wrapped
-
-    Raises
-    ------
-    UnsupportedModelError
-        If no adapter knows the model, or it cannot be represented exactly.
-    ModelNotFittedError
-        If it is not fitted.
-    SelfCheckError
-        If the conversion differs from the framework on any checked row (up to 1,000 of X, else rows made from the thresholds).
-    DataMismatchError
-        If X, y or sample_weight do not fit the model or each other.
-
-    Notes
-    -----
-    Costs a copy of the trees and one prediction of at most 1,000 rows: under half a second for 1,000 trees.
-
-    Examples
-    --------
-    >>> import treespec
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import GradientBoostingClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> w = treespec.wrap(GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, y))
-    >>> w.forest
-    Forest(scikit-learn GradientBoostingClassifier: 15 trees, ... nodes, 4 features, 3 outputs, multiclass)
-    """
-    plugins = manager()
-    whole, (model, steps) = model, last_step(model)
-    blocks = X is not None and (in_blocks(X) or leaf_ids != "memory")
-    given = X if X is None or steps is None or blocks else steps(X)
-    asked = model if iteration_range is None and missing is None else Asked(model, iteration_range, missing)
-    forest = plugins.adapt(asked, None if blocks else given)
-    native = plugins.native(asked, forest)
-    if X is None and (y is not None or sample_weight is not None or base_margin is not None):
-        raise DataNeededError.expected("X together with y, sample_weight or base_margin", "no X", "pass wrap(model, X, y)")
-    if blocks:
-        if base_margin is not None:
-            raise UnsupportedModelError.expected("rows in memory beside a base_margin", "rows in blocks", "pass X as an array or a frame")
-        reader = BlockReader(source_of(X, y, sample_weight, forest), forest, y, sample_weight)
-        first = reader.first if steps is None else steps(reader.first)
-        forest.encode(first)
-        w = Wrapped(forest, native=native, model=model, check=self_check(forest, native, first), steps=steps)
-        if steps is not None:
-            check_whole(w, whole, reader.first)
-        w.keep(reader.read(w.apply, w.margin, model, leaf_ids))
-        return w
-    labels = weight = start = None
-    if X is not None:
-        check_some_rows(X)
-        n = n_rows(X)
-        forest.encode(given)  # the clear errors first
-        labels = None if y is None else check_labels(y, n, forest)
-        weight = check_weights(sample_weight, n)
-        start = check_base_margin(base_margin, n, forest)
-    check = self_check(forest, native, given, start)
-    w = Wrapped(forest, native=native, model=model, X=X, y=labels, sample_weight=weight, check=check, steps=steps, base_margin=start)
-    if steps is not None and X is not None:
-        check_whole(w, whole, X)
-    return w
 
 
 class Wrapped:
@@ -171,6 +66,7 @@ class Wrapped:
         self._model = model
         self._X, self._y, self._sample_weight = X, y, sample_weight
         self._blocks: BlockRows | None = None
+        self._seen = fingerprint(X)
         self._smoothers: dict[str, Smoother] = {}
 
     def keep(self, rows: BlockRows) -> None:
@@ -238,17 +134,26 @@ class Wrapped:
 
     # ---- its rows
 
-    @cached_property
+    @property
     def rows(self) -> RowData:
         """The wrapped rows as schemes get them, routed once.
+
+        X is kept as it was passed and not copied; a checksum tells whether it was changed in place.
 
         Raises
         ------
         DataNeededError
             If the model was wrapped without X.
+        DataMismatchError
+            If X was changed since.
         """
         if self._blocks is not None:
             return self._blocks
+        check_unchanged(self._X, self._seen)
+        return self._routed
+
+    @cached_property
+    def _routed(self) -> RowData:
         if self._X is None:
             raise DataNeededError.expected(
                 "a model wrapped with its training rows", "one wrapped without data", "use treespec.wrap(model, X, y)"

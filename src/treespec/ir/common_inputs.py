@@ -41,15 +41,15 @@ def with_common_inputs(forests: Sequence[Forest], what: str) -> list[Forest]:
     if len({repr(rule.missing_value) for rule in rules}) > 1:
         raise _refused(what, f"missing values of {sorted({repr(rule.missing_value) for rule in rules})}")
     categories = _common_categories(forests, what)
-    if len({rule.zero for rule in rules}) > 1 and any(rule.zero == "missing" for rule in rules):
+    zeros_differ = len({rule.zero for rule in rules}) > 1
+    if zeros_differ and any(rule.zero == "missing" for rule in rules):
         raise _refused(what, "zeros that are missing values to some (zero_as_missing)")
-    double = len({rule.dtype for rule in rules}) > 1
-    if double and not np.isnan(rules[0].missing_value):
+    double = zeros_differ or len({rule.dtype for rule in rules}) > 1
+    if double and any(rule.dtype == "float32" for rule in rules) and not np.isnan(rules[0].missing_value):
         raise _refused(what, "a missing value other than NaN, compared in float32 and in float64")
-    out = []
-    for f in forests:
-        changed = _as_double(f) if double and f.inputs.dtype == "float32" else f
-        out.append(_unflushed(changed) if changed.inputs.zero == "flush" and len({rule.zero for rule in rules}) > 1 else changed)
+    out = [_as_double(f) if double and f.inputs.dtype == "float32" else f for f in forests]
+    if zeros_differ:
+        out = _with_common_zeros(out)
     rule = replace(out[0].inputs, nan=_strictest([r.nan for r in rules]), infinite=_strictest([r.infinite for r in rules]))
     absent = {f.inputs.absent for f in out}
     rule = replace(rule, absent=absent.pop() if len(absent) == 1 else "refuse")
@@ -91,6 +91,14 @@ def largest_that_rounds_to(threshold: NDArray[np.float64]) -> NDArray[np.float64
     even = (below.view(np.int32) & 1) == 0
     out = np.where(even, middle, np.nextafter(middle, -np.inf))
     return np.where(np.isposinf(below), np.inf, np.where(np.isnan(threshold), np.nan, out))
+
+
+def _with_common_zeros(forests: Sequence[Forest]) -> list[Forest]:
+    """Return forests that all flush tiny values to zero, where that moves no row, else forests of which none does."""
+    others = [f for f in forests if f.inputs.zero == "keep"]
+    if any(((f.threshold >= -ZERO_THRESHOLD) & (f.threshold < ZERO_THRESHOLD)).any() for f in others):
+        return [_unflushed(f) if f.inputs.zero == "flush" else f for f in forests]
+    return [replace(f, inputs=replace(f.inputs, zero="flush")) for f in forests]
 
 
 def _unflushed(forest: Forest) -> Forest:

@@ -49,8 +49,8 @@ class InputRule:
     missing_category : {"route", "refuse"}
         Whether a missing value in one of ``categorical`` follows `Forest.default_left` or is an error (CatBoost).
     numbers_are_codes : bool
-        Whether numbers in the columns of ``categories`` are codes already, and an error in frames; else they are values. (XGBoost and
-        LightGBM translate the categories of frames only.)
+        Whether numbers in the columns of ``categories`` are codes already, and an error in frames (but for polars, which has no
+        categories that are numbers); else they are values. (XGBoost and LightGBM translate the categories of frames only.)
     negative_fraction_is_zero : bool
         Whether a code in (-1, 0) is category 0 (the C cast of LightGBM).
     float32_first : {"never", "numbers", "all"}
@@ -127,15 +127,16 @@ class InputRule:
         columns = []
         for j in range(table.n_columns):
             if j in known:
-                columns.append(self._codes(table.values(j), known[j], table.name(j), frame=table.names is not None))
+                columns.append(self._codes(table, j, known[j]))
             else:
                 columns.append(table.numbers(j))
         return np.column_stack(columns) if columns else np.empty((table.n_rows, 0))
 
-    def _codes(self, values: NDArray[Any], categories: tuple[Category, ...], name: str, *, frame: bool) -> NDArray[np.float64]:
+    def _codes(self, table: Table, j: int, categories: tuple[Category, ...]) -> NDArray[np.float64]:
         """Return the code of each value: NaN where it is missing or (by the rule) unknown, else ``len(categories)``."""
-        if self.numbers_are_codes and values.dtype.kind in "fiub":
-            if frame:
+        values, name = table.values(j), table.name(j)
+        if self.numbers_are_codes and values.dtype.kind in "fiub" and not table.numbers_are_values:
+            if table.names is not None:
                 raise DataMismatchError.expected(
                     f"the categories of training in column {name}",
                     "a column of numbers, which may be values or codes",
@@ -152,9 +153,9 @@ class InputRule:
                     "pass the column as it was at training, as text or as a frame's category, not its codes",
                 )
             distinct, where = np.unique(values.astype(np.float64), return_inverse=True)
-            found = [np.nan if np.isnan(v) else code.get(float(v), unknown) for v in distinct]
-            return np.asarray(found, dtype=np.float64)[where]
-        found = [np.nan if is_missing(v) else code.get(_key(v), unknown) for v in values]
+            found = np.asarray([np.nan if np.isnan(v) else code.get(float(v), unknown) for v in distinct], dtype=np.float64)[where].tolist()
+        else:
+            found = [np.nan if is_missing(v) else code.get(_key(v), unknown) for v in values]
         if self.unknown_category == "refuse" and unknown in found:
             raise DataMismatchError.expected(
                 f"the {len(categories)} categories of training in column {name}",

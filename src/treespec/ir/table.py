@@ -31,6 +31,8 @@ class Table:
         Whether the rows came as float32, float64 or a frame; else they are an array or list of other numbers or objects.
     stored : bool
         Whether they came entry by entry (row-wise sparse matrix, Arrow table).
+    numbers_are_values : bool
+        Whether they are of a frame whose categories are never numbers (polars), so that a column of numbers holds values and not codes.
     """
 
     n_rows: int
@@ -40,6 +42,7 @@ class Table:
     names: tuple[str, ...] | None
     floats: bool = True
     stored: bool = False
+    numbers_are_values: bool = False
 
     def name(self, j: int) -> str:
         """Return how a message calls column ``j``."""
@@ -106,7 +109,7 @@ def read_table(
         if absent == "refuse":
             raise DataMismatchError.expected(
                 "a dense array or frame",
-                "a sparse matrix, whose absent entries mean zero to some of the model's members and a missing value to others",
+                "a sparse matrix, whose absent or tiny entries mean different things to the members of the model",
                 "pass X.toarray(), with NaN where values are missing",
             )
         return replace(_of_array(_densify(X, absent), n_features), stored=not _by_columns(X))
@@ -118,6 +121,21 @@ def read_table(
 def _by_columns(X: Any) -> bool:
     """Tell whether a sparse matrix is one that LightGBM reads by columns: it makes rows of all others."""
     return getattr(X, "format", "") == "csc" and type(X).__name__ == "csc_matrix"
+
+
+def without(table: Table, missing_value: float) -> Table:
+    """Return the table with NaN where a number, rounded to float32 as XGBoost does, is the one that means missing."""
+    if np.isnan(missing_value):
+        return table
+
+    def cleared(values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype.kind not in "fiub":
+            return values
+        with np.errstate(over="ignore"):
+            return np.where(values.astype(np.float32) == np.float32(missing_value), np.nan, values)
+
+    matrix = None if table.matrix is None else cleared(table.matrix)
+    return replace(table, matrix=matrix, columns=tuple(map(cleared, table.columns)))
 
 
 def _is_frame(X: Any) -> bool:
@@ -182,7 +200,9 @@ def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) ->
         _check_width(len(names), n_features)
         order = list(range(n_features))
     columns = tuple(_column(frame[:, j]) for j in order)
-    return Table(len(frame), n_features, None, columns, tuple(names[j] for j in order), stored=frame.implementation.is_pyarrow())
+    kind = frame.implementation
+    found = tuple(names[j] for j in order)
+    return Table(len(frame), n_features, None, columns, found, stored=kind.is_pyarrow(), numbers_are_values=kind.is_polars())
 
 
 def _column(series: Any) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from treespec.errors import writing
 from treespec.ir import link as links
 from treespec.students.outcome import Outcome
 
@@ -90,8 +91,16 @@ class Student(ABC):
         return dumps(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the student to one file, to be read with `treespec.load_student`."""
-        Path(path).write_bytes(self.to_bytes())
+        """Write the student to one file, to be read with `treespec.load_student`.
+
+        Raises
+        ------
+        TreespecError
+            If the file cannot be written.
+        """
+        data = self.to_bytes()
+        with writing(path, "the path of a file to write"):
+            Path(path).write_bytes(data)
 
     def to_c(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from treespec.errors import TreespecError, UnsupportedModelError
+from treespec.errors import TreespecError, UnsupportedModelError, writing
 from treespec.students.c_code import CCode, check_prefix, expected_outputs, finish_code
 from treespec.students.c_math import without_libm
 from treespec.students.c_rows import raw_rows, test_rows
@@ -82,17 +82,22 @@ def export(
         For students of another kind, or options that are not for this kind.
     """
     check_prefix(prefix)
-    folder = Path(directory)
+    with writing(directory, "a directory to write to"):
+        folder = Path(directory)
     code, finish, rows, expected, names, step = _integer(student, prefix, unit, fast) if unit is not None else _plain(student, prefix, fast)
     body = code.text + finish
-    folder.mkdir(parents=True, exist_ok=True)
     made = CExport(
         folder / f"{prefix}.h", folder / f"{prefix}.c", folder / f"{prefix}_test.c", code.data_bytes, code.stack_bytes,
         names.n_outputs, code.operations, step,
     )  # fmt: skip
-    made.header.write_text(header_text(student.outcome, code, names), encoding="utf-8")
-    made.source.write_text(source_text(body if libm else without_libm(body), names), encoding="utf-8")
-    made.test.write_text(test_text(rows, expected, names), encoding="utf-8")
+    texts = {
+        made.header: header_text(student.outcome, code, names), made.source: source_text(body if libm else without_libm(body), names),
+        made.test: test_text(rows, expected, names),
+    }  # fmt: skip
+    with writing(directory, "a directory to write to"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
     return made
 
 

@@ -5,6 +5,7 @@ Weights lie in groups of four outputs, input by input, so that four sums grow at
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,13 @@ static void silu(float *h, int n)
 }}
 """
 
+_MISSING = r"""
+static float value(float v)
+{
+    return v == @NUMBER@ ? NAN : v;
+}
+"""
+
 _LINEAR = r"""
 static void @NAME@(const @WEIGHT_TYPE@ *w, @SCALE_ARGUMENT@const @BIAS_TYPE@ *bias, int n_in, int n_out, const float *in, float *out)
 {
@@ -105,6 +113,10 @@ def mlp_code(student: MLPStudent) -> CCode:
     widest = max(shape[1:])
     halves = any(part.dtype == np.float16 for member in student.members for layer in member for part in (layer.weight, layer.bias))
     inputs, input_bytes = _inputs(student)
+    tests = _refused(student.preprocess.columns)
+    special = student.outcome.missing_value
+    if not np.isnan(special):
+        inputs, tests = _MISSING.replace("@NUMBER@", c_number(np.float32(special))) + _cleared(inputs), _cleared(tests)
     text = f"""#define SUM float
 #define INPUT float
 {_HALF if halves else ""}{_POWER if len(shape) > 2 or input_bytes else ""}{_SILU if len(shape) > 2 else ""}\
@@ -118,13 +130,20 @@ static void sums(const float *x, float *out)
     for (k = 0; k < {shape[-1]}; k++) out[k] = 0;
 {"".join(calls)}    for (k = 0; k < {shape[-1]}; k++) out[k] /= {len(student.members)};
 }}
-{_refused(student.preprocess.columns)}"""
+{tests}"""
     n = len(student.members)
     operations = {
         "multiply-adds": n * sum(a * b for a, b in pairwise(shape)), "exponentials": n * sum(shape[1:-1])
     }  # fmt: skip
     stack = 4 * (shape[0] + 2 * widest) + 100
-    return CCode(text, data_bytes + input_bytes, shape[-1], stack, _notes(student.preprocess.columns), operations)
+    notes = _notes(student.preprocess.columns)
+    notes += [] if np.isnan(special) else [f"{special} means missing, as does NaN"]
+    return CCode(text, data_bytes + input_bytes, shape[-1], stack, notes, operations)
+
+
+def _cleared(text: str) -> str:
+    """Return C that reads missing values where a number means missing."""
+    return re.sub(r"\bx\[(\d+)\]", r"value(x[\1])", text)
 
 
 def _grouped(weight: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -33,6 +33,8 @@ class Outcome:
         What an entry that a sparse matrix does not store means.
     offset : float
         As in `treespec.ir.Forest`.
+    missing_value : float
+        A number that means missing, as NaN does; NaN for none.
     """
 
     task: str
@@ -46,6 +48,7 @@ class Outcome:
     feature_names: tuple[str, ...] | None = None
     absent: Literal["zero", "missing", "refuse"] = "zero"
     offset: float = 0.0
+    missing_value: float = float("nan")
 
     sum_dtype = "float64"  # a student is not bound to its teacher's rounding
 
@@ -64,6 +67,7 @@ class Outcome:
             forest.feature_names,
             forest.inputs.absent,
             forest.offset,
+            forest.inputs.missing_value,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -80,6 +84,7 @@ class Outcome:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "absent": self.absent,
             "offset": self.offset,
+            "missing_value": None if math.isnan(self.missing_value) else self.missing_value.hex(),
         }
 
     @classmethod
@@ -98,6 +103,7 @@ class Outcome:
             feature_names=None if names is None else tuple(str(c) for c in names),
             absent=plain.get("absent", "zero"),
             offset=float(plain.get("offset", 0.0)),
+            missing_value=float("nan") if plain.get("missing_value") is None else float.fromhex(plain["missing_value"]),
         )
         outcome._check()
         return outcome

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
-from treespec.ir.table import Table, is_missing, read_table
+from treespec.ir.table import Table, is_missing, read_table, without
 from treespec.students.outcome import Outcome
 
 Value = str | float
@@ -86,7 +86,7 @@ class Preprocess:
         DataMismatchError
             If columns differ, hold text where numbers were, or a value is missing in a column that had none at training.
         """
-        table = read_table(X, outcome.n_features, outcome.feature_names, absent=outcome.absent)
+        table = without(read_table(X, outcome.n_features, outcome.feature_names, absent=outcome.absent), outcome.missing_value)
         out = np.zeros((table.n_rows, self.n_inputs), np.float32)
         at = 0
         for j, column in enumerate(self.columns):
