@@ -48,7 +48,7 @@ HEADS = ("margin", "logit", "softmax")
 (probabilities, where the teacher is a forest of classes) follow."""
 
 
-def pack(forest: Forest, leaf_bits: int | None = None, head: str = "margin") -> bytes:
+def pack(forest: Forest, leaf_bits: int | None = None, head: str = "margin", *, leaf_id: NDArray[np.integer] | None = None) -> bytes:
     """Return a forest as packed bytes.
 
     Parameters
@@ -59,6 +59,8 @@ def pack(forest: Forest, leaf_bits: int | None = None, head: str = "margin") -> 
         bit for bit, to those of ``forest``.
     head : {"margin", "logit", "softmax"}
         What the margins of ``forest`` are to the student; see `HEADS`.
+    leaf_id : (n, n_trees) array, optional
+        Leaves of ``forest`` that some rows reach, to round with less error on such rows; see `treespec.students.packed_quantise.quantise`.
 
     Raises
     ------
@@ -84,7 +86,7 @@ def pack(forest: Forest, leaf_bits: int | None = None, head: str = "margin") -> 
     write_splits(out, forest, order)
     out.flag(leaf_bits is not None)
     if leaf_bits is not None:
-        write_quantised(out, quantise(forest, order, leaf_bits))
+        write_quantised(out, quantise(forest, order, leaf_bits, leaf_id))
     else:
         rows, _ = leaf_rows(forest, order)
         _write_base(out, forest)

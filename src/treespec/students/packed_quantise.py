@@ -66,11 +66,21 @@ class Quantised:
         return np.asarray(np.ldexp((self.integer * self.size[tree][:, None]).astype(np.float64), self.step))
 
 
-def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
+def quantise(forest: Forest, order: NDArray[np.int32], bits: int, leaf_id: NDArray[np.integer] | None = None) -> Quantised:
     """Return the leaf values rounded to ``bits`` bits.
 
     Each tree gets the step, and the place of its grid, with the least squared error; leaves count by the weight of the training rows that
     reached them, where the forest knows it.
+
+    Parameters
+    ----------
+    forest : Forest
+    order : (n_nodes,) int32
+        Nodes breadth first.
+    bits : int
+    leaf_id : (n, n_trees) array, optional
+        The leaves that some rows reach: each tree then makes good, as far as its leaves can, what the rounding of the trees before it did
+        to those rows. O(n * n_trees) time.
     """
     rows, tree = leaf_rows(forest, order)
     if not len(rows):
@@ -90,8 +100,17 @@ def quantise(forest: Forest, order: NDArray[np.int32], bits: int) -> Quantised:
     total = float(np.abs(forest.base_score).max() + np.maximum(np.abs(low), np.abs(high)).max(axis=1).sum())
     floor = max(int(wide.min()) - 1, int(wide.max()) - _CODES // 2 + 1) if len(wide) else int(np.frexp(total)[1]) - _CONSTANT_BITS
     step = max(floor - 1, int(np.frexp(total)[1]) - _BASE_BITS, -1000)
-    units = _Units(np.ldexp(sorted_rows, -step), weight[sort], tree[sort], first, bits)
-    code, start, sorted_integer = units.best(np.where(span > 0, need - step, 1))
+    units = Units(np.ldexp(sorted_rows, -step), weight[sort], tree[sort], first, bits)
+    need = np.where(span > 0, need - step, 1)
+    if leaf_id is None:
+        code, start, sorted_integer = units.best(need)
+    else:
+        number = np.empty(forest.n_nodes, np.int64)
+        number[order[forest.is_leaf[order]][sort]] = np.arange(len(rows))
+        outputs = forest.tree_output if rows.shape[1] < forest.n_outputs else None
+        from treespec.students.packed_feedback import with_feedback
+
+        code, start, sorted_integer = with_feedback(units, need, number[leaf_id], outputs, forest.n_outputs)
     integer = np.empty(rows.shape, np.int64)
     integer[sort] = sorted_integer
     base = np.rint(np.ldexp(forest.base_score, -step)).astype(np.int64)
@@ -109,7 +128,7 @@ def _least_power(value: Array) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Units:
+class Units:
     """Leaf values of all trees, tree by tree, in units of the step."""
 
     rows: Array
