@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
@@ -189,5 +190,8 @@ REFUSED = {
         lambda: GridSearchCV(forest(2), {"max_depth": [2, 3]}, cv=2, refit=False).fit(X, Y), "refit=False"),
     "steps inside": (
         lambda: VotingRegressor(named(make_pipeline(StandardScaler(), forest(2)))).fit(X, Y), "steps StandardScaler change them"),
+    "one target": (lambda: MultiOutputRegressor(forest(2)).fit(X, Y[:, None]), "several targets"),
+    "labels in a sparse matrix": (
+        lambda: OneVsRestClassifier(boosted_classes()).fit(X, csr_matrix(LABELS)), "in a sparse matrix"),
     "several labels of forests": (lambda: OneVsRestClassifier(classes(2)).fit(X, LABELS), "of boosters"),
 }  # fmt: skip

@@ -155,6 +155,17 @@ def test_ties_of_votes_are_broken_as_scikit_learn_breaks_them():
     assert (w.predict_proba(every)[:, 0] == 0.5).sum() == (model.predict_proba(every)[:, 0] == 0.5).sum()
 
 
+def test_the_labels_behind_a_prediction_of_a_model_made_of_models():
+    bagged = BaggingRegressor(n_estimators=4, random_state=0).fit(X, Y)
+    w = treespec.wrap(bagged, X, Y)
+    np.testing.assert_allclose(w.influence(X[:9], top=None) @ Y, bagged.predict(X[:9]))
+    voting = VotingRegressor(named(forest(2), boosted())).fit(X, Y)
+    for model in (voting, IsolationForest(n_estimators=3).fit(X)):
+        with pytest.raises(errors.UnsupportedModelError, match="one smoother of its labels"):
+            treespec.wrap(model, X, Y).influence(X[:2])
+        assert treespec.wrap(model, X, Y).smoother().shape == (442, 442)
+
+
 # ---- isolation forests
 
 

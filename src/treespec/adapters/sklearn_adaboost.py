@@ -41,7 +41,7 @@ def treespec_adapt(model: Any, adapt: Adapt) -> Forest | None:
         link_scale=1.0 if len(classes) == 2 else 1 / (len(classes) - 1),
         task="binary" if len(classes) == 2 else "multiclass",
         classes=(classes,),
-        loss="exponential",
+        loss="none",
         framework=f"scikit-learn {type(model).__name__}",
     )
     return replace(forest, inputs=replace(forest.inputs, nan="refuse", infinite="refuse"))  # as its own check of rows

@@ -76,7 +76,7 @@ def _calibrated(model: Any, adapt: Adapt) -> Forest:
     matrix = np.diag(slope) @ (np.eye(forest.n_outputs)[-1:] if two else np.eye(forest.n_outputs))
     whole = combine(
         [Member(forest, matrix)], base=shift, what="CalibratedClassifierCV", **columns_of(model, [forest]),
-        link="sigmoid" if two else "sigmoid-normalised", task="binary" if two else "multiclass", classes=(classes,), loss=forest.loss,
+        link="sigmoid" if two else "sigmoid-normalised", task="binary" if two else "multiclass", classes=(classes,), loss="none",
         framework=name_of(model, [forest]),
     )  # fmt: skip
     return replace(whole, ties_to_last=False)

@@ -23,12 +23,20 @@ def treespec_adapt(model: Any, adapt: Adapt) -> Forest | None:
     """Return one forest with the outputs of all members side by side."""
     if is_a(model, "sklearn.multioutput", *_BY_TARGET):
         fitted(model, "estimators_")
+        if len(model.estimators_) == 1:
+            raise UnsupportedModelError.expected(
+                "several targets", f"a {type(model).__name__} of one, which predicts a column", "wrap model.estimators_[0]"
+            )
         forests = forests_of(model, model.estimators_, adapt)
         return _side_by_side(model, forests, _of_targets(model, forests))
     if is_a(model, "sklearn.multiclass", "OneVsRestClassifier"):
         fitted(model, "estimators_")
         if any(type(e).__name__ == "_ConstantPredictor" for e in model.estimators_):
             raise UnsupportedModelError.expected("classes that all rows do not share", "a class that none or all rows have", "drop it")
+        if model.label_binarizer_.sparse_input_:
+            raise UnsupportedModelError.expected(
+                "labels of several targets in an array", "labels in a sparse matrix, and so predictions in one", "fit it on y.toarray()"
+            )
         forests = forests_of(model, model.estimators_, adapt)
         return _one_against_rest(model, forests)
     return None
@@ -51,10 +59,9 @@ def _of_targets(model: Any, forests: Sequence[Forest]) -> dict[str, Any]:
     check_links(model, forests, ("probability", "sigmoid"), "classes are told by class frequencies or one margin", _ONE_LINK)
     _check_same(model, forests, "link", "link_scale", "ties_to_last", "sum_dtype")
     classes = tuple(f.classes[0] for f in forests if f.classes is not None)
-    link = "sigmoid-by-target" if first.link == "sigmoid" and len(forests) > 1 else first.link
-    task = "multi-output" if len(forests) > 1 else first.task
+    link = "sigmoid-by-target" if first.link == "sigmoid" else first.link
     return {
-        "task": task, "link": link, "link_scale": first.link_scale, "classes": classes, "ties_to_last": first.ties_to_last,
+        "task": "multi-output", "link": link, "link_scale": first.link_scale, "classes": classes, "ties_to_last": first.ties_to_last,
         "sum_dtype": first.sum_dtype,
     }  # fmt: skip
 

@@ -233,8 +233,13 @@ class Wrapped:
             For several outputs, rows and columns are ordered by row, then output.
         """
         name = self._default_smoother()
-        if name == "leaf" and getattr(self._model, "bootstrap", False):
+        if name == "leaf" and getattr(self._model, "bootstrap", False) and self.task != "outlier":
             name = "in-bag"
+        elif self.forest.loss == "none":
+            raise UnsupportedModelError.expected(
+                "a model whose predictions are one smoother of its labels", self.forest.framework,
+                "wrap its members one by one, or ask for w.smoother('leaf').weights(X_new): rows that share leaves",
+            )  # fmt: skip
         return self.smoother(name).weights(X_new, top)
 
     # ---- the path feature map
