@@ -126,8 +126,7 @@ def test_classes_and_frames_of_text(tmp_path):
 
 
 def test_students_learn_from_a_stated_sample(model, monkeypatch):
-    monkeypatch.setattr(blocks_module, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(blocks_module, "_sample_size", lambda forest: 150)
+    monkeypatch.setattr(blocks_module, "sample_size", lambda forest: 150)
     w = treespec.wrap(model, cut(X, y))
     rows = w.rows.sample()
     assert (rows.n_rows, rows.sampled_from) == (150, len(X))

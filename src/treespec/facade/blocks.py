@@ -70,7 +70,7 @@ class BlockReader:
         """
         forest = self._forest
         folder, temporary = _folder(leaf_ids)
-        writer, sampler = LeafWriter(forest, folder), Sampler(_sample_size(forest))
+        writer, sampler = LeafWriter(forest, folder), Sampler(sample_size(forest))
         labels: list[Any] = []
         weights: list[Any] = []
         try:
@@ -165,7 +165,8 @@ def joined(parts: list[Any]) -> Any:
     return np.concatenate([np.asarray(p) for p in parts])
 
 
-def _sample_size(forest: Forest) -> int:
+def sample_size(forest: Forest) -> int:
+    """Return how many rows a sample has at most."""
     return max(1000, min(SAMPLE_ROWS, _SAMPLE_NUMBERS // max(1, forest.n_features)))
 
 

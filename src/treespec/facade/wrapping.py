@@ -7,6 +7,7 @@ from typing import Any
 
 from treespec.errors import DataNeededError, UnsupportedModelError
 from treespec.facade.blocks import BlockReader
+from treespec.facade.dask_rows import DaskReader, local_model
 from treespec.facade.rows import check_base_margin, check_labels, check_some_rows, check_weights
 from treespec.facade.selfcheck import check_whole, self_check
 from treespec.facade.sources import in_blocks, source_of
@@ -14,6 +15,7 @@ from treespec.facade.steps import last_step
 from treespec.facade.wrapped import Wrapped
 from treespec.hooks import Asked
 from treespec.ir.table import n_rows
+from treespec.operators.base import is_lazy
 from treespec.plugins import manager
 
 
@@ -39,7 +41,7 @@ def wrap(
     X : array-like or frame of shape (n, n_features), optional
         The rows that the model was fitted on; what needs them says so. Rows larger than memory are read once, block by block: a
         ``numpy.memmap``, the path of Parquet files or a ``pyarrow`` data set, or an iterable (or a function that returns one) of blocks
-        ``X``, ``(X, y)`` or ``(X, y, sample_weight)``.
+        ``X``, ``(X, y)`` or ``(X, y, sample_weight)``. A Dask array or data frame is routed by its workers, who keep the leaves.
     y : array-like of shape (n,) or (n, n_targets), or str, optional
         Their labels; for Parquet also the name of a column.
     sample_weight : array-like of shape (n,), or str, optional
@@ -86,8 +88,9 @@ def wrap(
     Forest(scikit-learn GradientBoostingClassifier: 15 trees, ... nodes, 4 features, 3 outputs, multiclass)
     """
     plugins = manager()
+    model = local_model(model)
     whole, (model, steps) = model, last_step(model)
-    blocks = X is not None and (in_blocks(X) or leaf_ids != "memory")
+    blocks = X is not None and (is_lazy(X) or in_blocks(X) or leaf_ids != "memory")
     given = X if X is None or steps is None or blocks else steps(X)
     asked = model if iteration_range is None and missing is None else Asked(model, iteration_range, missing)
     forest = plugins.adapt(asked, None if blocks else given)
@@ -97,13 +100,19 @@ def wrap(
     if blocks:
         if base_margin is not None:
             raise UnsupportedModelError.expected("rows in memory beside a base_margin", "rows in blocks", "pass X as an array or a frame")
-        reader = BlockReader(source_of(X, y, sample_weight, forest), forest, y, sample_weight)
+        if is_lazy(X):
+            reader: DaskReader | BlockReader = DaskReader(X, steps)
+        else:
+            reader = BlockReader(source_of(X, y, sample_weight, forest), forest, y, sample_weight)
         first = reader.first if steps is None else steps(reader.first)
         forest.encode(first)
         w = Wrapped(forest, native=native, model=model, check=self_check(forest, native, first), steps=steps)
         if steps is not None:
             check_whole(w, whole, reader.first)
-        w.keep(reader.read(w.apply, w.margin, model, leaf_ids))
+        if isinstance(reader, DaskReader):
+            w.keep(reader.read(forest, y, sample_weight, w.apply, w.margin, model))
+        else:
+            w.keep(reader.read(w.apply, w.margin, model, leaf_ids))
         return w
     labels = weight = start = None
     if X is not None:
