@@ -106,9 +106,7 @@ class DaskReader:
                 found.append(self._sample(table, forest, labels, weight, apply, margin, model))
             return found[0]
 
-        return BlockRows(
-            forest, table, y=labels, sample_weight=weight, apply=apply, margin=margin, model=model, sample=sample
-        )
+        return BlockRows(forest, table, y=labels, sample_weight=weight, apply=apply, margin=margin, model=model, sample=sample)
 
     def _labels(self, table: DaskIncidence, given: Any, name: str, shared: Any, forest: Forest) -> Any:
         """Return labels or weights as a Dask array cut like the blocks, each block checked where it is."""
@@ -130,7 +128,9 @@ class DaskReader:
             parts = list(np.ravel(given.to_delayed()))
             if len(parts) != len(sizes):
                 raise DataMismatchError.expected(
-                    f"{name} in {len(sizes)} partitions, those of X", f"{len(parts)}", "repartition it like X, or give it chunks of known size"
+                    f"{name} in {len(sizes)} partitions, those of X",
+                    f"{len(parts)}",
+                    "repartition it like X, or give it chunks of known size",
                 )
         check = delayed(_checked, pure=False)
         parts = dask.persist(*[check(part, m, name, shared, k) for k, (part, m) in enumerate(zip(parts, sizes, strict=True))])

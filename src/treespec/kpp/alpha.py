@@ -116,7 +116,7 @@ def choose_alpha(
     elif method == "folds":
         curve = _folds(features, targets, learner, weight, random_state=random_state, options=options)
     else:
-        curve = _label_free(targets, learner, forests=forests, rows=rows, random_state=random_state, options=options)
+        curve = label_free(targets, learner, forests=forests, rows=rows, random_state=random_state, options=options)
     path = Path.of(features, targets, learner, weight, options)
     best = int(np.argmin(curve))
     info = {
@@ -144,7 +144,7 @@ def _nested(
     return np.asarray(total) / targets.n_rows
 
 
-def _label_free(
+def label_free(
     targets: Targets,
     learner: Scheme,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from treespec.errors import DataMismatchError, DataNeededError
+from treespec.errors import DataMismatchError, DataNeededError, UnsupportedModelError
 from treespec.kpp.alpha import choose_alpha
 from treespec.kpp.anchor import AnchorName, anchored
 from treespec.kpp.blocks import RawScale
@@ -16,7 +16,7 @@ from treespec.kpp.representation import Representation
 from treespec.kpp.targets import Targets
 from treespec.kpp.weights import node_weights
 from treespec.operators.path import Normalisation, PathMap
-from treespec.operators.rows import incidence
+from treespec.operators.rows import BlockRows, incidence
 
 if TYPE_CHECKING:
     from treespec.hooks import RowData, Scheme
@@ -83,6 +83,10 @@ def fit(
         raise DataMismatchError.expected("the same rows for all ensembles", f"{[d.n_rows for d in rows]} rows", "pass X and y to kpp()")
     schemes = [weights] * len(forests) if not isinstance(weights, Sequence) else list(weights)
     seen = rows if weight_data is None else list(weight_data)
+    if any(isinstance(data, BlockRows) and not data.table.here for data in rows):
+        return _remote(
+            ensembles, schemes, seen, learner, alpha, normalisation, regime, random_state, options or {}, raw=raw, anchor=anchor is not None
+        )
     targets = Targets.of(forests[0], first.y)
 
     def represent(forests: Sequence[Forest], routed: Sequence[RowData], seen: Sequence[RowData | None]) -> Representation:
@@ -130,4 +134,42 @@ def fit(
         regime,
         first.sample_weight,
         base,
+    )
+
+
+def _remote(
+    ensembles: Sequence[tuple[Forest, RowData]],
+    schemes: Sequence[Scheme],
+    seen: Sequence[RowData | None],
+    learner: Scheme,
+    alpha: float | str,
+    normalisation: Normalisation,
+    regime: Regime,
+    random_state: int,
+    options: Mapping[str, Any],
+    *,
+    raw: bool,
+    anchor: bool,
+) -> KPP:
+    """Fit rows that stay with the workers of Dask, or refuse what they cannot have."""
+    from treespec.kpp.remote import fit_remote
+
+    (forest, data), *others = ensembles
+    if others or raw or anchor or not isinstance(data, BlockRows):
+        raise UnsupportedModelError.expected(
+            "one ensemble without raw features or anchor, for rows that stay with the workers of Dask",
+            "several ensembles" if others else "raw=True" if raw else "an anchor",
+            "pass the rows as files or blocks",
+        )
+    return fit_remote(
+        forest,
+        data,
+        scheme=schemes[0],
+        learner=learner,
+        alpha=alpha,
+        weight_data=seen[0],
+        normalisation=normalisation,
+        regime=regime,
+        random_state=random_state,
+        options=options,
     )

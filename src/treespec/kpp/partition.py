@@ -56,7 +56,11 @@ class Partition:
         value = targets.value if targets.kind == "classes" else _centred(targets.value, w)
         table, Z = PathTable(forest), rows if isinstance(rows, Incidence) else LeafIncidence.of(forest, rows)
         columns = np.column_stack([w, w[:, None] * value, w * (value**2).sum(axis=1)])
-        sums = table.rmatmat(Z.rmatmat(columns))
+        return cls.of_sums(forest, table.rmatmat(Z.rmatmat(columns)), targets)
+
+    @classmethod
+    def of_sums(cls, forest: Forest, sums: Array, targets: Targets) -> Partition:
+        """Return the partition of rows from (n_nodes, k + 2) sums of shares, of shares times labels, and of shares times squares."""
         mass = np.maximum(sums[:, 0], 0.0)
         share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
         return cls(forest, mass, sums[:, 1:-1] * share[:, None], sums[:, -1] * share, targets)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_CLASS_TASKS = ("binary", "multiclass")
+CLASS_TASKS = ("binary", "multiclass")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Targets:
         """
         labels = np.asarray(y)
         columns = labels.reshape(len(labels), -1)
-        if forest.classes is None and forest.task not in _CLASS_TASKS:
+        if forest.classes is None and forest.task not in CLASS_TASKS:
             if columns.dtype.kind not in "fiub" or not np.isfinite(columns.astype(np.float64)).all():
                 raise DataMismatchError.expected(
                     "finite numbers as labels", f"y of type {labels.dtype}", "pass the target that the model was fitted on"

@@ -11,7 +11,7 @@ from treespec.errors import DataNeededError, PluginError, UnsupportedModelError
 from treespec.hooks import NodeWeights, Register, RowData, Scheme, hookimpl
 from treespec.kpp.partition import Partition, splits
 from treespec.kpp.targets import Targets
-from treespec.operators.rows import incidence
+from treespec.operators.rows import BlockRows, incidence
 
 if TYPE_CHECKING:
     from treespec.ir import Forest
@@ -139,5 +139,9 @@ def _partition(forest: Forest, data: RowData | None, name: str) -> Partition:
             f"no {missing}",
             "pass X and y; without labels use weights='uniform', or 'gain' or 'impurity-decrease' where the model stores them",
         )
+    if isinstance(data, BlockRows) and not data.table.here:
+        from treespec.kpp.remote_labels import RemoteLabels
+
+        return RemoteLabels(forest, data).partition(forest)
     weight: Any = data.sample_weight
     return Partition.of(forest, incidence(forest, data), Targets.of(forest, data.y), weight)
