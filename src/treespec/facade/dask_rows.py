@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,20 +96,21 @@ class DaskReader:
         blocks = dask.persist(*[route(part, shared, steps, k) for k, part in enumerate(self._parts)])
         size = delayed(_size, pure=False)
         sizes = dask.compute(*[size(block) for block in blocks])
-        table = DaskIncidence(blocks, sizes, forest.n_trees, forest.n_leaves)
+        filled = [k for k, n in enumerate(sizes) if n]
+        table = DaskIncidence([blocks[k] for k in filled], [sizes[k] for k in filled], forest.n_trees, forest.n_leaves)
         check_some_rows(np.empty(table.shape))
-        labels = self._labels(table, y, "y", shared, forest)
-        weight = self._labels(table, sample_weight, "sample_weight", shared, forest)
+        labels = self._labels(table, y, "y", shared, filled)
+        weight = self._labels(table, sample_weight, "sample_weight", shared, filled)
         found: list[RowData] = []
 
         def sample() -> RowData:
             if not found:
-                found.append(self._sample(table, forest, labels, weight, apply, margin, model))
+                found.append(self._sample([self._parts[k] for k in filled], table, forest, labels, weight, apply, margin, model))
             return found[0]
 
         return BlockRows(forest, table, y=labels, sample_weight=weight, apply=apply, margin=margin, model=model, sample=sample)
 
-    def _labels(self, table: DaskIncidence, given: Any, name: str, shared: Any, forest: Forest) -> Any:
+    def _labels(self, table: DaskIncidence, given: Any, name: str, shared: Any, filled: Sequence[int]) -> Any:
         """Return labels or weights as a Dask array cut like the blocks, each block checked where it is."""
         import dask
         import dask.array as da
@@ -126,12 +128,13 @@ class DaskReader:
             parts = table.pieces(given)
         else:
             parts = list(np.ravel(given.to_delayed()))
-            if len(parts) != len(sizes):
+            if len(parts) != len(self._parts):
                 raise DataMismatchError.expected(
-                    f"{name} in {len(sizes)} partitions, those of X",
+                    f"{name} in {len(self._parts)} partitions, those of X",
                     f"{len(parts)}",
                     "repartition it like X, or give it chunks of known size",
                 )
+            parts = [parts[k] for k in filled]
         check = delayed(_checked, pure=False)
         parts = dask.persist(*[check(part, m, name, shared, k) for k, (part, m) in enumerate(zip(parts, sizes, strict=True))])
         shape, total = delayed(_describe, pure=False), 0.0
@@ -145,6 +148,7 @@ class DaskReader:
 
     def _sample(
         self,
+        parts: Sequence[Any],
         table: DaskIncidence,
         forest: Forest,
         labels: Any,
@@ -161,11 +165,11 @@ class DaskReader:
         for n in table.sizes:
             sampler.add(np.empty((n, 0)), n)
         rows, edges = sampler.rows, np.cumsum((0, *table.sizes))
-        wanted = [rows[(rows >= a) & (rows < b)] - a for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        wanted = [rows[(rows >= a) & (rows < b)] - a for a, b in pairwise(edges.tolist())]
         call = delayed(_taken, pure=False)
         tasks = [
             call(part, index, y, w)
-            for part, index, y, w in zip(self._parts, wanted, table.pieces(labels), table.pieces(weight), strict=True)
+            for part, index, y, w in zip(parts, wanted, table.pieces(labels), table.pieces(weight), strict=True)
             if len(index)
         ]
         X, y, w = zip(*dask.compute(*tasks), strict=True)

@@ -43,15 +43,15 @@ class RemoteKPP(KPP):
             f"training rows in this process, for {what}", "rows that stay with the workers of Dask", "fit on rows in memory or in files"
         )
 
-    def bounds(self, delta: float = 0.05) -> NoReturn:
+    def bounds(self, delta: float = 0.05) -> NoReturn:  # noqa: ARG002
         """Refuse."""
         self._refuse("bounds()")
 
-    def dashboard(self, X: Any = None, y: Any = None) -> NoReturn:
+    def dashboard(self, X: Any = None, y: Any = None) -> NoReturn:  # noqa: ARG002
         """Refuse."""
         self._refuse("dashboard()")
 
-    def robust_curve(self, X: Any, y: Any, u: Any = None) -> NoReturn:
+    def robust_curve(self, X: Any, y: Any, u: Any = None) -> NoReturn:  # noqa: ARG002
         """Refuse."""
         self._refuse("robust_curve()")
 

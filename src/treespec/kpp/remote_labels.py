@@ -90,7 +90,7 @@ def _ones(y: NDArray[Any], weight: Array | None) -> Array:
     return np.ones(len(y)) if weight is None else weight
 
 
-def _sum(block: LeafIncidence, meta: Any, indicators: bool, y: NDArray[Any], weight: Array | None) -> Array:  # noqa: FBT001
+def _sum(block: LeafIncidence, meta: Any, indicators: bool, y: NDArray[Any], weight: Array | None) -> Array:
     return np.asarray(_ones(y, weight) @ _numbers(y, meta, indicators=indicators))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -62,7 +63,7 @@ class DaskIncidence(Incidence):
             chunks = (self.sizes, *((size,) for size in array.shape[1:]))
             return list(array.rechunk(chunks).to_delayed().ravel())
         edges = np.cumsum((0, *self.sizes))
-        return [np.asarray(array)[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [np.asarray(array)[a:b] for a, b in pairwise(edges.tolist())]
 
     def each(self, function: Callable[..., Any], *shared: Any, rows: Sequence[Any] = ()) -> list[Any]:
         """Return ``function(block, *shared, *pieces)`` for each block."""
