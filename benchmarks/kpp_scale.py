@@ -68,8 +68,8 @@ def main():
     )  # fmt: skip
     notes = (
         f"Ridge (conjugate gradients on the operator) on the paths of a LightGBM model of {TREES} trees with {LEAVES} leaves, "
-        f"alpha = {PENALTY:g} n, {FEATURES} features. Seconds include wrapping, routing and node weights; *GB before* is the peak of the process "
-        "when the booster was fitted, *GB peak* that at the end."
+        f"alpha = {PENALTY:g} n, {FEATURES} features. Seconds include wrapping, routing and node weights; *GB before* is the peak of the "
+        "process when the booster was fitted, *GB peak* that at the end."
     )
     publish("kpp_scale", "KPP on many rows", columns, rows, notes, write=arguments.write)
 
