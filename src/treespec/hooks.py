@@ -220,7 +220,7 @@ class Smoother(Protocol):
 
 
 class SmootherScheme(Protocol):
-    """Builds a smoother."""
+    """Builds a smoother. Options are further keyword arguments with defaults; ``w.smoother(name, **options)`` passes them."""
 
     def __call__(self, forest: Forest, data: RowData) -> Smoother:
         """Return the smoother of the forest on these rows."""

@@ -1,10 +1,12 @@
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import cases
-from treespec.errors import DataMismatchError
+from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.hooks import RowData
 from treespec.operators import BoostingSmoother, ForestKernel, LeafIncidence, spectrum
 from treespec.operators.kernel import leaf
@@ -112,7 +114,7 @@ def test_decay_finds_the_exponent():
     s = spectrum(ForestKernel(incidence(300)), rank=20)
     for beta in (0.5, 2.0):
         power = type(s)(3.0 * np.arange(1.0, 201.0) ** -beta, s.left, s.right, 0.0, None).decay()
-        np.testing.assert_allclose((power.beta, power.r2), (beta, 1.0))
+        np.testing.assert_allclose((power.beta, power.constant, power.r2), (beta, 3.0, 1.0))
         assert power.n_values == 100
     with pytest.raises(DataMismatchError, match="rank=100"):
         spectrum(ForestKernel(incidence(300)), rank=2).decay()
@@ -156,3 +158,83 @@ def test_the_oracle_of_a_smoother(rows_of, table):
 def test_ranks_outside_the_rows_are_refused(rank):
     with pytest.raises(DataMismatchError, match="rank from 1 to 300"):
         spectrum(ForestKernel(incidence(300)), rank=rank)
+
+
+@pytest.mark.parametrize("rank", [5, 40, 300])
+def test_the_effective_dimension_is_between_its_bounds(rank):
+    K = ForestKernel(incidence(300))
+    values = np.linalg.eigvalsh(K.to_dense())
+    for alpha in (1e-3, 0.1, 3.0):
+        exact = (values / (values + alpha)).sum()
+        found = spectrum(K, rank).effective_dimension(alpha)
+        assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
+        if rank == 300:
+            np.testing.assert_allclose((found.lower, found.upper), exact)
+    with pytest.raises(DataMismatchError, match="positive alpha"):
+        spectrum(K, 5).effective_dimension(0.0)
+    with pytest.raises(UnsupportedModelError, match="forest kernel"):
+        spectrum(BoostingSmoother(incidence(300), eta=0.3), 5).effective_dimension(1.0)
+
+
+def test_shares_add_up_to_the_fitted_values():
+    weight = np.random.default_rng(1).uniform(0.5, 2, size=300)
+    y = np.random.default_rng(0).normal(size=(300, 2))
+    s = spectrum(ForestKernel(incidence(300), weight), rank=300)
+    np.testing.assert_allclose(s.shares(y).sum(), 1.0)
+    ordered = s.by_share(y)
+    np.testing.assert_allclose(ordered.left @ ordered.coefficients(y), s.left @ s.coefficients(y), atol=1e-10)
+    assert (np.diff(ordered.shares(y)) <= 0).all()
+    assert s.by_share(np.zeros(300)).shares(np.zeros(300)).max() == 0
+
+
+def test_the_picture_shows_the_values_and_the_fit():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    y = np.random.default_rng(0).normal(size=300)
+    s = spectrum(ForestKernel(incidence(300)), rank=40).by_share(y)
+    ax = s.plot()
+    points, line = ax.get_lines()
+    np.testing.assert_array_equal(points.get_ydata(), np.sort(s.values)[::-1])
+    fit = s.decay()
+    np.testing.assert_allclose(line.get_ydata(), fit.constant * np.arange(1.0, fit.n_values + 1) ** -fit.beta)
+    assert "eigenvalue" in ax.get_ylabel()
+    assert s.plot(ax) is ax
+    assert "singular" in spectrum(BoostingSmoother(incidence(300), eta=0.3), 5).plot().get_ylabel()
+    plt.close("all")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_few_leaves_and_many_rows_give_the_same_pairs_as_the_rows(weighted, monkeypatch):
+    module = import_module("treespec.operators.spectrum")  # the package offers the function under that name
+    weight = np.random.default_rng(1).integers(0, 4, size=4000).astype(float) if weighted else None
+    K = ForestKernel(incidence(4000, n_leaves=60), weight)
+    over_leaves = spectrum(K, 12)
+    monkeypatch.setattr(module, "LeafGram", None)  # not to be used now
+    monkeypatch.setattr(module, "_ROWS_PER_LEAF", 1000)
+    over_rows = spectrum(K, 12)
+    np.testing.assert_allclose(over_leaves.values, over_rows.values, rtol=1e-8)
+    np.testing.assert_allclose(over_leaves.left, over_rows.left, atol=1e-5)
+    np.testing.assert_allclose(over_leaves.right.T @ over_leaves.left, np.eye(12), atol=1e-9)
+    assert over_leaves.residual < 1e-5
+
+
+def test_a_kernel_of_less_rank_than_asked_for_is_taken_over_its_rows():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 5, size=4000)  # all trees have the same five leaves, split at random into many that repeat them
+    index = group[:, None] * 200 + (np.arange(4000) % 200)[:, None] // 100 + 1000 * np.arange(4)
+    s = spectrum(ForestKernel(LeafIncidence(index, 4000)), rank=20)
+    assert (s.values[:10] > 1 - 1e-9).all()
+    np.testing.assert_allclose(s.left.T @ s.left, np.eye(20), atol=1e-8)
+
+
+def test_wide_blocks_find_the_same(monkeypatch):
+    from treespec.operators import lanczos
+
+    K = ForestKernel(incidence(1300))
+    narrow = spectrum(K, 20)
+    monkeypatch.setattr(lanczos, "_LONG", 0)
+    wide = spectrum(K, 20)
+    np.testing.assert_allclose(wide.values, narrow.values, rtol=1e-8)
+    np.testing.assert_allclose(wide.left.T @ wide.left, np.eye(20), atol=1e-10)

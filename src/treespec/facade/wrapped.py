@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from numpy import float64, int32
 from numpy.typing import NDArray
 
-from treespec.errors import DataNeededError, TreespecError, UnsupportedModelError
+from treespec.errors import DataNeededError, TreespecError, UnknownNameError, UnsupportedModelError
+from treespec.facade.influence import check_options, default_smoother, influence, label_columns
 from treespec.facade.routing import Router
 from treespec.facade.rows import check_base_margin, check_holdout, check_labels, check_some_rows, check_weights
 from treespec.facade.selfcheck import SelfCheck
@@ -67,7 +68,7 @@ class Wrapped:
         self._X, self._y, self._sample_weight = X, y, sample_weight
         self._blocks: BlockRows | None = None
         self._seen = fingerprint(X)
-        self._smoothers: dict[str, Smoother] = {}
+        self._smoothers: dict[tuple[Any, ...], Smoother] = {}
 
     def keep(self, rows: BlockRows) -> None:
         """Take rows that were routed in blocks as those of `wrap`."""
@@ -160,7 +161,7 @@ class Wrapped:
             )
         return RowData(self._X, self._y, self._sample_weight, self.apply(self._X), self.apply, self.margin, self._model)
 
-    def smoother(self, name: str = "auto") -> Smoother:
+    def smoother(self, name: str = "auto", **options: Any) -> Smoother:
         """Return the linear map from training labels to fitted values, by name.
 
         Parameters
@@ -169,53 +170,71 @@ class Wrapped:
             "leaf" (the forest kernel of the SCATE paper), "in-bag" (exact for a bootstrapped forest), "oob", "boosting" (exact for
             squared loss), or another that ``treespec.plugins()`` lists. "auto": "leaf" for forests, "boosting" where the loss is
             squared, else "boosting-tangent".
+        **options
+            What the scheme takes, such as ``output=1`` of "boosting" for a model with several outputs.
 
         Returns
         -------
         Smoother
             An immutable (n, n) ``LinearOperator`` with ``.cross(X_new)``, ``.diagonal()``, ``.trace()`` and ``.exactness``; no
-            n-by-n matrix is formed.
+            n-by-n matrix is formed. Kept: the same call returns the same object.
+
+        Raises
+        ------
+        DataMismatchError
+            If the rows, labels or weights are not those of the training, where that matters: with the number.
+        UnsupportedModelError
+            If the model has no such smoother: with the reason.
+        UnknownNameError
+            If there is no such smoother, or it has no such option.
         """
         if name == "auto":
-            name = self._default_smoother()
+            name = default_smoother(self)
         if self.base_margin is not None and name.startswith("boosting"):
             raise UnsupportedModelError.expected(
                 "a model whose fit began at its own initial score", "one with a base_margin", "use smoother('leaf')"
             )
-        if name not in self._smoothers:
-            self._smoothers[name] = manager().scheme("smoother", name).function(self.forest, self.rows)
-        return self._smoothers[name]
+        scheme = manager().scheme("smoother", name)
+        key = name, *sorted(options.items())
+        if key not in self._smoothers:
+            check_options(scheme, options)
+            self._smoothers[key] = scheme.function(self.forest, self.rows, **options)
+        return self._smoothers[key]
 
-    def _default_smoother(self) -> str:
-        if self.forest.aggregation == "mean" or self.forest.loss == "none":
-            return "leaf"
-        return "boosting" if self.forest.loss == "squared" else "boosting-tangent"
-
-    def spectrum(self, rank: int = 50, *, smoother: str | None = None, random_state: int = 0) -> Spectrum:
+    def spectrum(
+        self, rank: int = 50, *, smoother: str | Smoother | None = None, order: str = "value", random_state: int = 0
+    ) -> Spectrum:
         """Return the leading spectral directions of a smoother.
 
         Parameters
         ----------
         rank : int
             Number of directions.
-        smoother : str, optional
+        smoother : str or Smoother, optional
             By default "leaf" for forests, "boosting" for boosters of squared loss, "leaf" for other boosters.
+        order : {"value", "share"}
+            "value": descending eigenvalues or singular values. "share": of the same directions, those first that carry most of the fitted
+            values of the training labels (`Spectrum.by_share`).
         random_state : int
             Seed of the starting vectors.
 
         Returns
         -------
         Spectrum
-            ``.values`` (rank,) descending, ``.left`` and ``.right`` (n, rank), ``.extend(X_new)``, ``.decay()``.
+            ``.values`` (rank,) descending, ``.left`` and ``.right`` (n, rank), ``.extend(X_new)``, ``.decay()``, ``.plot()``.
         """
         from treespec.operators.spectrum import spectrum
 
+        if order not in {"value", "share"}:
+            raise UnknownNameError.expected("the order 'value' or 'share'", repr(order), "leave it out for descending values")
         if smoother is None:
-            smoother = self._default_smoother()
+            smoother = default_smoother(self)
             smoother = "leaf" if smoother == "boosting-tangent" else smoother
-        return spectrum(self.smoother(smoother), rank, random_state=random_state)
+        chosen = self.smoother(smoother) if isinstance(smoother, str) else smoother
+        found = spectrum(chosen, rank, random_state=random_state)
+        return found if order == "value" else found.by_share(label_columns(self, chosen))
 
-    def influence(self, X_new: Any, top: int | None = 10) -> csr_array:
+    def influence(self, X_new: Any, top: int | None = 10, *, output: int | None = None) -> csr_array:
         """Return how much each training label moves each prediction: d margin / d y, with sign.
 
         Exact smoother weights for forests ("in-bag" where rows were bootstrapped, else "leaf") and for boosters of squared loss
@@ -226,21 +245,17 @@ class Wrapped:
         X_new : array-like or frame of shape (m, n_features)
         top : int or None
             Keep the labels of largest magnitude for each new row; None keeps all.
+        output : int, optional
+            Of several outputs, the one whose margin and labels are meant. By default, of classes the one that is predicted for each new
+            row; a regression model with several targets needs it.
 
         Returns
         -------
         (m, n) sparse array
-            For several outputs, rows and columns are ordered by row, then output.
+            Entry (j, i): how the margin of new row j moves for each unit of the label of training row i; for classes, when row i
+            becomes more of that class (of two classes: of the second).
         """
-        name = self._default_smoother()
-        if name == "leaf" and getattr(self._model, "bootstrap", False) and self.task != "outlier":
-            name = "in-bag"
-        elif self.forest.loss == "none":
-            raise UnsupportedModelError.expected(
-                "a model whose predictions are one smoother of its labels", self.forest.framework,
-                "wrap its members one by one, or ask for w.smoother('leaf').weights(X_new): rows that share leaves",
-            )  # fmt: skip
-        return self.smoother(name).weights(X_new, top)
+        return influence(self, X_new, top, output)
 
     # ---- the path feature map
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treespec.errors import DataMismatchError, TreespecError
+from treespec.errors import DataMismatchError, DataNeededError, TreespecError
 from treespec.ir import ALL_OUTPUTS
 from treespec.operators import settings_lightgbm, settings_sklearn, settings_unknown, settings_xgboost
 from treespec.operators.boosting import BoostingSmoother
@@ -27,7 +27,7 @@ _LARGEST_NORM = 1e6
 _READERS = (settings_xgboost.read, settings_lightgbm.read, settings_sklearn.read)
 
 
-def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoother:
+def boosting(forest: Forest, data: RowData, *, output: int | None = None) -> BoostingSmoother:
     """Return the smoother that a booster with squared loss is (smoother ``boosting``): ``model.predict(X) = c + S (y - c)``.
 
     Parameters
@@ -35,13 +35,13 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
     forest : Forest
     data : RowData
         The training rows, labels and weights, in the order of training.
-    output : int
-        Of a model with several outputs, the one to take: each has its own smoother, over its own trees.
+    output : int, optional
+        Of a model with several outputs, the one to take: each has its own smoother, over its own trees. One output needs no number.
 
     Raises
     ------
     DataNeededError
-        Without labels.
+        Without labels, or without ``output`` for a model with several.
     UnsupportedModelError
         If the loss is not squared, or leaf values are not linear in the labels.
     DataMismatchError
@@ -50,8 +50,7 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
     """
     labels_of(data, "boosting")
     _require_booster(forest, data, "boosting")
-    if not 0 <= output < forest.n_outputs:
-        raise DataMismatchError.expected(f"an output in [0, {forest.n_outputs})", f"{output}", "count outputs from 0")
+    chosen = chosen_output(forest, output, "smoother('boosting', output=0)")
     Z = local_incidence(forest, data, "boosting")
     refused: TreespecError | None = None
     for settings in _settings(forest, data, Z):
@@ -63,7 +62,7 @@ def boosting(forest: Forest, data: RowData, *, output: int = 0) -> BoostingSmoot
             )
             raise refuse("leaf values that are linear in the labels, for the 'boosting' smoother", came, "use smoother('boosting-tangent')")
         try:
-            return _replayed(forest, data, Z, settings, output)
+            return _replayed(forest, data, Z, settings, chosen)
         except DataMismatchError as error:
             refused = refused or error
     raise refused or refuse("a booster whose settings are known, for the 'boosting' smoother", forest.framework)
@@ -73,7 +72,8 @@ def boosting_tangent(forest: Forest, data: RowData) -> BoostingTangent:
     """Return how the margins of a booster change with its training labels (smoother ``boosting-tangent``).
 
     Squared, logistic, softmax, Poisson and exponential loss; the splits and the initial score are held fixed. With K > 1 outputs the
-    operator is (n K, n K), by row, then output. ``exactness`` is that of the replayed margins.
+    operator is (n K, n K), by row, then output: every indicator of a class moves every margin. ``exactness`` is that of the replayed
+    margins. See `BoostingTangent.label_weights` for one output, and `BoostingTangent.degrees_of_freedom`.
 
     Raises
     ------
@@ -103,6 +103,25 @@ def boosting_tangent(forest: Forest, data: RowData) -> BoostingTangent:
             )
         return found
     raise refused or refuse("a booster whose settings are known, for the 'boosting-tangent' smoother", forest.framework)
+
+
+def chosen_output(forest: Forest, output: Any, call: str) -> int:
+    """Return the number of the output that is meant: 0 where there is one.
+
+    Raises
+    ------
+    DataNeededError
+        If there are several and none was named; ``call`` shows how.
+    DataMismatchError
+        If there is no such output.
+    """
+    if output is None:
+        if forest.n_outputs > 1:
+            raise DataNeededError.expected(f"the number of one of {forest.n_outputs} outputs", "none", f"use {call} (counted from 0)")
+        return 0
+    if isinstance(output, bool) or not isinstance(output, (int, np.integer)) or not 0 <= output < forest.n_outputs:
+        raise DataMismatchError.expected(f"an output in [0, {forest.n_outputs})", f"{output!r}", "count outputs from 0")
+    return int(output)
 
 
 def _linearised(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings) -> BoostingTangent:

@@ -28,6 +28,10 @@ class Loss(Protocol):
         """Return the transpose of `forward`: F_bar and y_bar, (n, K, k)."""
         ...
 
+    def mean(self, F: Array, dF: Array) -> Array:
+        """Return the directional derivative (n, K, k) of what the margins predict for y: a value, rate or probability."""
+        ...
+
 
 @dataclass(frozen=True)
 class Squared:
@@ -44,6 +48,10 @@ class Squared:
     def backward(self, F: Array, y: Array, g_bar: Array, h_bar: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """See `Loss`."""
         return g_bar, -g_bar
+
+    def mean(self, F: Array, dF: Array) -> Array:  # noqa: ARG002
+        """See `Loss`."""
+        return dF
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,10 @@ class Logistic:
         """Return dh / dp: 0 where the hessian is at its floor."""
         return np.where(self.scale**2 * q > self.floor, self.scale**2 * (1 - 2 * p), 0.0)
 
+    def mean(self, F: Array, dF: Array) -> Array:
+        """See `Loss`."""
+        return (self.scale * self._curvature(F)[1])[..., None] * dF
+
 
 @dataclass(frozen=True)
 class Softmax:
@@ -111,6 +123,11 @@ class Softmax:
     def _slope(self, p: Array) -> Array:
         return np.where(self.factor * p * (1 - p) > self.floor, self.factor * (1 - 2 * p), 0.0)
 
+    def mean(self, F: Array, dF: Array) -> Array:
+        """See `Loss`."""
+        p = self._p(F)[..., None]
+        return np.asarray(p * (dF - (p * dF).sum(axis=1, keepdims=True)))
+
 
 @dataclass(frozen=True)
 class Poisson:
@@ -131,6 +148,10 @@ class Poisson:
         """See `Loss`."""
         rate = np.exp(F)[..., None]
         return rate * (g_bar + np.exp(self.delta) * h_bar), -g_bar
+
+    def mean(self, F: Array, dF: Array) -> Array:
+        """See `Loss`."""
+        return np.exp(F)[..., None] * dF
 
 
 @dataclass(frozen=True)
@@ -153,3 +174,7 @@ class Exponential:
         g, h = self.terms(F, y)
         up, down = np.exp(F), np.exp(-F)
         return h[..., None] * g_bar + g[..., None] * h_bar, (down - up)[..., None] * h_bar - (up + down)[..., None] * g_bar
+
+    def mean(self, F: Array, dF: Array) -> Array:
+        """See `Loss`; the margin is half the log odds."""
+        return (0.5 / np.cosh(F) ** 2)[..., None] * dF

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.errors import DataMismatchError
+from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.operators import rowwise
 from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.decay import Decay, EffectiveDimension, effective_dimension, fit_decay
 from treespec.operators.dense import svd
 from treespec.operators.kernel import ForestKernel
 from treespec.operators.lanczos import DENSE_ROWS, dense_eigenpairs, leading_eigenpairs
@@ -19,30 +20,10 @@ from treespec.operators.leaf import LeafIncidence
 from treespec.operators.leaf_spectrum import NEGLIGIBLE, Directions, Factor, KernelFactor, PathFactor, extended, leaf_directions, pays_off
 from treespec.operators.merged import LeafGram, MergedKernel
 from treespec.operators.path_smoother import PathSmoother
+from treespec.plots.decay import plot_decay
 
-_DECAY_RANKS = 100
-_FEWEST = 3  # values that a line is fitted to
 _ROWS_PER_LEAF = 2  # from here the leaves make the smaller problem
 _FULL_RANK = 1e-6  # of the largest value: what is smaller has no direction over the leaves that could be lifted to rows
-
-
-@dataclass(frozen=True)
-class Decay:
-    """The power law ``value = constant * rank ** -beta`` that fits a spectrum best (assumption C2 of the SCATE paper).
-
-    Attributes
-    ----------
-    beta : float
-        Minus the slope of log value on log rank; C2 asks for more than 1.
-    r2 : float
-        Share of the variance of log value that the line explains.
-    n_values : int
-        How many values were fitted: the positive ones of the first 100.
-    """
-
-    beta: float
-    r2: float
-    n_values: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +52,7 @@ class Spectrum:
     Attributes
     ----------
     values : (P,) array
-        Descending: eigenvalues of a kernel, singular values of any other smoother.
+        Descending (but see `by_share`): eigenvalues of a kernel, singular values of any other smoother.
     left : (n, P) array
         Directions in prediction space (the paper's psi or u).
     right : (n, P) array
@@ -107,23 +88,64 @@ class Spectrum:
         c: Array = self.right.T @ np.asarray(y, dtype=np.float64)
         return self.values[:, None] * c if c.ndim > 1 else self.values * c
 
+    def shares(self, y: NDArray[Any]) -> Array:
+        """Return (P,) the share of the fitted values ``S y`` (their squared norm) that each direction carries, y (n,) or (n, k).
+
+        For a kernel they add up to at most 1. Pass ``y - c`` for a smoother of a booster, as it fits what is left of the initial score.
+        """
+        labels = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        root = self.smoother.sqrt_weight[:, None] if isinstance(self.smoother, ForestKernel) else 1.0
+        total = float(((root * self.smoother.matmat(labels)) ** 2).sum())
+        carried = (self.coefficients(labels) ** 2).sum(axis=1)
+        return np.asarray(carried / total if total > 0 else carried)
+
+    def by_share(self, y: NDArray[Any]) -> Spectrum:
+        """Return the same directions in the order of their `shares` of the fitted values, the largest first."""
+        return self._picked(np.argsort(-self.shares(y), kind="stable"))
+
+    def _picked(self, order: NDArray[np.intp]) -> Spectrum:
+        return replace(self, values=frozen(self.values[order]), left=_columns(self.left, order), right=_columns(self.right, order))
+
     def decay(self) -> Decay:
-        """Return the power law that fits the first 100 values best.
+        """Return the power law that fits the 100 largest values best: assumption C2 of the SCATE paper, slope and quality of the fit.
 
         Raises
         ------
         DataMismatchError
             If fewer than three values are positive.
         """
-        top = self.values[:_DECAY_RANKS]
-        top = top[top > NEGLIGIBLE * self.values.max(initial=0.0)]
-        if len(top) < _FEWEST:
-            raise DataMismatchError.expected("at least 3 positive values to fit", f"{len(top)}", "ask for spectrum(rank=100)")
-        x, z = np.log(np.arange(1, len(top) + 1)), np.log(top)
-        slope, intercept = np.polyfit(x, z, 1)
-        spread = float(((z - z.mean()) ** 2).sum())
-        left_over = float(((z - slope * x - intercept) ** 2).sum())
-        return Decay(float(-slope), 1.0 - left_over / spread if spread > 0 else 1.0, len(top))
+        return fit_decay(np.sort(self.values)[::-1])
+
+    def effective_dimension(self, alpha: float) -> EffectiveDimension:
+        """Return bounds on ``Tr(K (K + alpha I)^-1)`` of a forest kernel (KPP, eq. 56) from these eigenvalues and its exact trace.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If the smoother is no forest kernel: its singular values do not add up to its trace.
+        DataMismatchError
+            If ``alpha`` is not positive.
+        """
+        if not isinstance(self.smoother, ForestKernel):
+            raise UnsupportedModelError.expected(
+                "a spectrum of the forest kernel, for its effective dimension",
+                type(self.smoother).__name__,
+                "use the trace of the smoother, its effective degrees of freedom",
+            )
+        return effective_dimension(self.values, alpha, self.smoother.trace(), self.smoother.shape[0])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the values against their rank with the fitted power law, and return the matplotlib axes (new ones without ``ax``)."""
+        fit = self.decay()
+        return plot_decay(
+            np.sort(self.values)[::-1],
+            slope=-fit.beta,
+            constant=fit.constant,
+            r2=fit.r2,
+            n_fitted=fit.n_values,
+            name="eigenvalue" if isinstance(self.smoother, ForestKernel) else "singular value",
+            ax=ax,
+        )
 
     def oracle(self, X_new: Any, y: NDArray[Any], rank: int | None = None) -> Oracle:
         """Return what the first ``rank`` directions (None: all) can predict at new rows from training labels y.
@@ -161,6 +183,9 @@ class LeafSpectrum(Spectrum):
     def extend_with(self, cross: Operator) -> Array:
         """Return the (m, P) directions at the new rows of a cross smoother; the training rows are not needed."""
         return extended(cross, self.leaf)
+
+    def _picked(self, order: NDArray[np.intp]) -> Spectrum:
+        return replace(super()._picked(order), leaf=_columns(self.leaf, order))
 
     def coefficients(self, y: NDArray[Any]) -> Array:
         """Return ``values * right.T y``, (P,) or (P, k), from leaf sums; ``y`` may be a Dask array."""
@@ -211,6 +236,12 @@ def spectrum(smoother: Any, rank: int = 50, random_state: int = 0, *, tolerance:
     if isinstance(smoother, ForestKernel):
         return _of_kernel(smoother, rank, random_state, tolerance)
     return _of_smoother(smoother, rank, random_state, tolerance)
+
+
+def _columns(array: Any, order: NDArray[np.intp]) -> Any:
+    """Return columns of an array, in memory or of Dask."""
+    picked = array[:, order]
+    return frozen(picked) if isinstance(picked, np.ndarray) else picked
 
 
 def _factor(smoother: Any) -> Factor | None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from treespec.operators.base import Array, frozen
+from treespec.operators import rowwise
+from treespec.operators.base import Array, Operator, frozen
 from treespec.operators.leaf import LeafIncidence, sum_by_leaf
 from treespec.operators.losses import Loss
 from treespec.operators.smoother import Router
+from treespec.operators.trace import Trace, trace_of
 from treespec.operators.walk import WalkSmoother
 
 _SMALLEST = 1e-150  # a leaf of less curvature takes the value 0, as in scikit-learn
@@ -162,6 +165,39 @@ class BoostingTangent(WalkSmoother):
     def _backward(self, U: Array) -> Array:
         return self.leaf_values_adjoint(self._reached.rmatmat(U))
 
+    def label_weights(self, X_new: Any, output: NDArray[np.integer[Any]], top: int | None = None) -> csr_array:
+        """Return the (m, n) derivatives of one margin of each new row by the training labels, read as indicators of the same output.
+
+        Entry (j, i): how the margin ``output[j]`` of new row j moves when training row i is more of that class (of a value, rate: when
+        it is larger). One backward walk a new row, in blocks.
+
+        Parameters
+        ----------
+        X_new : array-like of shape (m, n_features)
+        output : (m,) integer array
+        top : int or None
+            Keep the largest of each row.
+        """
+        cross = self.cross(X_new)
+        K, n, m = self.n_outputs, len(self.y), cross.shape[0] // self.n_outputs
+        reached = cross.Z_new.leaf_index()[np.arange(m) * K + output]
+
+        def rows(block: slice) -> Array:
+            one = LeafIncidence(reached[block], self.n_leaves)
+            count = one.shape[0]
+            walked = self.leaf_values_adjoint(one.rmatmat(np.eye(count))).reshape(n, K, count)
+            return np.asarray(walked[:, output[block], np.arange(count)].T)
+
+        return rowwise.largest(rows, (m, n), top)
+
+    def degrees_of_freedom(self, *, probes: int | None = None, random_state: int = 0) -> Trace:
+        """Return ``Tr(d mean / d y)``, the effective degrees of freedom: how many parameters the fitted values, rates or probabilities are worth.
+
+        ``trace()`` is that of the margins, which live on another scale than the labels; for squared loss the two are the same. (Of a
+        logistic regression this trace is the number of its coefficients.) Exact or estimated as `trace`.
+        """
+        return trace_of(_Mean(self), probes=probes, random_state=random_state)
+
     def norm(self, *, steps: int = 20, random_state: int = 0) -> float:
         """Return the largest singular value, from below, by ``steps`` power iterations (two walks each)."""
         v = np.random.default_rng(random_state).standard_normal((self.shape[1], 1))
@@ -171,6 +207,24 @@ class BoostingTangent(WalkSmoother):
             v = self.rmatmat(self.matmat(v))
             size = float(np.sqrt(np.linalg.norm(v)))
         return size
+
+
+class _Mean(Operator):
+    """The Jacobian (n K, n K) of what the margins predict, by the labels."""
+
+    def __init__(self, tangent: BoostingTangent) -> None:
+        super().__init__(tangent.shape)
+        self._tangent = tangent
+
+    def _forward(self, V: Array) -> Array:
+        tangent = self._tangent
+        moved = tangent.matmat(V).reshape(*tangent.margin.shape, -1)
+        return tangent.loss.mean(tangent.margin, moved).reshape(V.shape)
+
+    def _backward(self, U: Array) -> Array:
+        tangent = self._tangent
+        back = tangent.loss.mean(tangent.margin, U.reshape(*tangent.margin.shape, -1))  # d mean / d margin is symmetric
+        return tangent.rmatmat(back.reshape(U.shape))
 
 
 def by_output(leaf_index: NDArray[np.integer[Any]], n_leaves: int, output_of: list[int]) -> LeafIncidence:
