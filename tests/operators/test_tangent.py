@@ -12,6 +12,7 @@ from sklearn.ensemble import (
 from strategies import cases
 from treespec.errors import DataMismatchError, DataNeededError, UnsupportedModelError
 from treespec.operators import BoostingSmoother, LeafIncidence
+from treespec.operators import tangent as tangent_module
 from treespec.operators.boosted import boosting, boosting_tangent
 from treespec.operators.losses import Exponential, Logistic, Poisson, Softmax, Squared
 from treespec.operators.tangent import BoostingTangent, by_output
@@ -172,6 +173,139 @@ def test_the_replayed_margins_are_those_of_the_model(case, weighted, rows_of, ta
     assert J.cross(X[:4]).shape == (4 * K, len(y) * K)
     np.testing.assert_allclose(J.cross(X[:4]).to_dense(), J.matmat(np.eye(len(y) * K))[: 4 * K], atol=1e-9)
     assert J.weights(X[:4], top=5).nnz <= 4 * K * 5  # fewer where leaves are clipped
+
+
+LEAF_ERROR = {
+    "xgb": 4e-7,
+    "lgb": 3e-8,
+    "gb": 1e-12,
+    "hgb": 2e-8,
+}  # XGBoost works in float32, LightGBM and HistGradientBoosting keep gradients in float32
+FIGURES = [
+    "xgb binary",
+    "xgb softmax",
+    "xgb Poisson",
+    "lgb binary",
+    "lgb softmax",
+    "lgb Poisson",
+    "gb binary",
+    "gb softmax",
+    "hgb binary",
+    "hgb softmax",
+]
+
+
+@pytest.mark.parametrize("case", [*FIGURES, "hgb Poisson", "gb exponential"])
+def test_derivative_adjoint_and_leaf_values_to_the_stated_figures(case, rows_of, table):
+    X, y, _ = table
+    build, target = MODELS[case]
+    y = target(y)
+    forest, data = rows_of(build().fit(X, y), X, y)
+    J = boosting_tangent(forest, data)
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=J.y.shape)
+    slopes = [central_difference(lambda v: J.refit(v).margin, J.y, direction, h) for h in (2e-3, 1e-3)]
+    expected = (4 * slopes[1] - slopes[0]) / 3  # the error of order h^2 is gone
+    found = (J @ direction.ravel()).reshape(J.y.shape)
+    assert np.abs(found - expected).max() <= 1e-7 * np.abs(expected).max()
+    U, V = rng.normal(size=(2, J.shape[0], 4))
+    left, right = np.vdot(U, J @ V), np.vdot(J.T @ U, V)
+    assert abs(left - right) <= 1e-12 * np.linalg.norm(U) * np.linalg.norm(J @ V)
+    own = forest.value[forest.leaves, np.maximum(forest.tree_output, 0).repeat(np.diff(np.searchsorted(forest.leaves, forest.tree_offset)))]
+    if case.startswith("lgb"):  # the first round's leaves hold the initial score
+        own = own.copy()
+        for t in range(forest.n_outputs):
+            tree = slice(*np.searchsorted(forest.leaves, forest.tree_offset[t : t + 2]))
+            own[tree] -= J.initial[t]
+    assert np.abs(J.leaf_value - own).max() <= LEAF_ERROR[case.split()[0]] * max(1.0, np.abs(own).max())
+    np.testing.assert_allclose(J.predict(X[:9]), J.margin[:9], atol=1e-12)
+
+
+def test_the_degrees_of_freedom_are_the_trace_of_the_predicted_mean(rows_of, table):
+    X, y, _ = table
+    for case in ("gb binary", "gb softmax", "gb exponential", "hgb Poisson", "lgb binary"):
+        build, target = MODELS[case]
+        J = boosting_tangent(*rows_of(build().fit(X, target(y)), X, target(y)))
+
+        def mean(F, loss=J.loss):
+            if isinstance(loss, Poisson):
+                return np.exp(F)
+            if isinstance(loss, Softmax):
+                return np.exp(F) / np.exp(F).sum(axis=1, keepdims=True)
+            return 1 / (1 + np.exp(-(2.0 if isinstance(loss, Exponential) else loss.scale) * F))
+
+        dense = J.to_dense().reshape(*J.y.shape, *J.y.shape)
+        slope = np.stack([central_difference(mean, J.margin, np.eye(J.y.shape[1])[k], 1e-6) for k in range(J.y.shape[1])], axis=2)
+        expected = np.einsum("icd,idic->", slope, dense)  # d mean_c / d margin_d, d margin_d / d y_c
+        exact = J.degrees_of_freedom()
+        assert exact.standard_error == 0
+        np.testing.assert_allclose(exact, expected, rtol=1e-6)
+        estimate = J.degrees_of_freedom(probes=60)
+        assert 0 < abs(estimate - exact) < 5 * estimate.standard_error
+
+
+def test_more_trees_and_less_shrinkage_cost_more_degrees_of_freedom(rows_of, table):
+    X, y, _ = table
+    label = two(y)
+    few, many, slow = (
+        boosting_tangent(*rows_of(GradientBoostingClassifier(max_depth=2, **options).fit(X, label), X, label)).degrees_of_freedom()
+        for options in ({"n_estimators": 5}, {"n_estimators": 40}, {"n_estimators": 40, "learning_rate": 0.01})
+    )
+    assert 0 < slow < many
+    assert 0 < few < many < len(y)
+
+
+def test_for_squared_loss_the_degrees_of_freedom_are_the_trace(rows_of, table):
+    X, y, _ = table
+    forest, data = rows_of(GradientBoostingRegressor(n_estimators=8).fit(X, y), X, y)
+    J = boosting_tangent(forest, data)
+    np.testing.assert_allclose(J.degrees_of_freedom(), boosting(forest, data).trace(), rtol=1e-10)
+    V = np.random.default_rng(0).normal(size=(len(y), 2))
+    mean = tangent_module._Mean(J)
+    np.testing.assert_allclose(mean.T @ V, J.T @ V)
+
+
+@pytest.mark.parametrize("case", FIGURES)
+@pytest.mark.parametrize("change", ["removed", "flipped"])
+def test_influential_labels_move_the_prediction_as_predicted(case, change, rows_of, table):
+    X, y, _ = table
+    build, target = MODELS[case]
+    y = target(y)
+    forest, data = rows_of(build().fit(X, y), X, y)
+    J = boosting_tangent(forest, data)
+    n, K = J.y.shape
+    X_new = X[:40:2] + 0.02
+    before = J.predict(X_new)
+    output = before.argmax(axis=1) if K > 1 else np.zeros(len(X_new), int)
+    influential = J.label_weights(X_new, output, top=10)
+    cross = J.cross(X_new)
+    predicted, moved = [], []
+    for j in range(len(X_new)):
+        rows = influential.indices[influential.indptr[j] : influential.indptr[j + 1]]
+        assert len(rows) == 10
+        dy = np.zeros((n, K))
+        own = mean_of(J, rows)
+        if change == "flipped" and not isinstance(J.loss, Poisson):
+            dy[rows] = np.roll(J.y[rows], 1, axis=1) - J.y[rows] if K > 1 else 1 - 2 * J.y[rows]
+        else:  # a label that says what the model says anyway has no pull
+            dy[rows] = own - J.y[rows]
+        predicted.append((cross @ dy.ravel()).reshape(-1, K)[j, output[j]])
+        moved.append(J.refit(J.y + dy).predict(X_new)[j, output[j]] - before[j, output[j]])
+    predicted, moved = np.array(predicted), np.array(moved)
+    clear = np.abs(predicted) > 0.1 * np.abs(predicted).max()
+    assert clear.sum() >= 5
+    assert (np.sign(predicted[clear]) == np.sign(moved[clear])).mean() >= 0.9
+    assert np.corrcoef(predicted, moved)[0, 1] > 0.9
+    ratio = np.median(moved[clear] / predicted[clear])
+    assert 0.5 < ratio < 1.6
+
+
+def mean_of(J, rows):
+    """What the model predicts for training rows: rates or probabilities."""
+    F = J.margin[rows]
+    if isinstance(J.loss, Poisson):
+        return np.exp(F)
+    return np.exp(F) / np.exp(F).sum(axis=1, keepdims=True) if isinstance(J.loss, Softmax) else 1 / (1 + np.exp(-F))
 
 
 def test_the_tangent_of_a_squared_booster_is_its_smoother(rows_of, table):

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treespec.errors import DataMismatchError, DataNeededError, TreespecError
+from treespec.errors import DataMismatchError, DataNeededError, TreespecError, UnsupportedModelError
 from treespec.ir import ALL_OUTPUTS
 from treespec.operators import settings_lightgbm, settings_sklearn, settings_unknown, settings_xgboost
+from treespec.operators.base import Array
 from treespec.operators.boosting import BoostingSmoother
 from treespec.operators.boosting_settings import Settings
 from treespec.operators.bootstrap import unwrap
 from treespec.operators.leaf import LeafIncidence
 from treespec.operators.losses import Squared
-from treespec.operators.replay import check, labels_of, refuse
+from treespec.operators.replay import check, distance, labels_of, refuse
 from treespec.operators.rows import local_incidence, margins
 from treespec.operators.tangent import BoostingTangent, by_output
 
@@ -54,13 +55,11 @@ def boosting(forest: Forest, data: RowData, *, output: int | None = None) -> Boo
     Z = local_incidence(forest, data, "boosting")
     refused: TreespecError | None = None
     for settings in _settings(forest, data, Z):
-        if not isinstance(settings.loss, Squared) or settings.alpha != 0:
-            came = (
-                f"alpha={settings.alpha:g}, which thresholds them"
-                if settings.alpha != 0
-                else f"{type(settings.loss).__name__.lower()} loss"
-            )
-            raise refuse("leaf values that are linear in the labels, for the 'boosting' smoother", came, "use smoother('boosting-tangent')")
+        if not isinstance(settings.loss, Squared):
+            raise _not_linear(f"{type(settings.loss).__name__.lower()} loss")
+        if settings.alpha != 0:
+            miss = distance(*_replay(forest, data, Z, settings, chosen))
+            raise _not_linear(f"alpha={settings.alpha:g}, which thresholds them (a linear replay misses by {miss:.3g} standard deviations)")
         try:
             return _replayed(forest, data, Z, settings, chosen)
         except DataMismatchError as error:
@@ -168,26 +167,34 @@ def _settings(forest: Forest, data: RowData, Z: LeafIncidence) -> Iterator[Setti
         yield from settings_unknown.guess(forest, data, Z)
 
 
-def _replayed(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings, output: int) -> BoostingSmoother:
-    """Build the smoother of one output and compare its fitted values with the model's."""
+def _not_linear(came: str) -> UnsupportedModelError:
+    return refuse("leaf values that are linear in the labels, for the 'boosting' smoother", came, "use smoother('boosting-tangent')")
+
+
+def _build(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings, output: int, exactness: float) -> BoostingSmoother:
+    """Return the smoother of one output."""
     trees = np.flatnonzero((forest.tree_output == output) | (forest.tree_output == ALL_OUTPUTS))
     table = Z if settings.weight is None else Z.with_entries(settings.weight)
-    table = table if len(trees) == Z.n_trees else table.select(trees)
-    initial = float(settings.initial[output])
+    return BoostingSmoother(
+        table if len(trees) == Z.n_trees else table.select(trees),
+        eta=settings.eta,
+        ridge=settings.ridge,
+        round_of=np.arange(len(trees)) // settings.parallel,
+        mix=settings.mix,
+        initial=float(settings.initial[output]),
+        route=lambda X: LeafIncidence(forest.leaf_index[data.apply(X)[:, trees]], forest.n_leaves),
+        exactness=exactness,
+    )
 
-    def build(exactness: float) -> BoostingSmoother:
-        return BoostingSmoother(
-            table,
-            eta=settings.eta,
-            ridge=settings.ridge,
-            round_of=np.arange(len(trees)) // settings.parallel,
-            mix=settings.mix,
-            initial=initial,
-            route=lambda X: LeafIncidence(forest.leaf_index[data.apply(X)[:, trees]], forest.n_leaves),
-            exactness=exactness,
-        )
 
-    replay = build(float("nan")).replay(settings.y[:, output])
-    native = margins(forest, data)[:, output]
+def _replay(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings, output: int) -> tuple[Array, Array]:
+    """Return fitted values of one output: replayed, and the model's own."""
+    smoother = _build(forest, data, Z, settings, output, float("nan"))
+    return smoother.replay(settings.y[:, output]), margins(forest, data)[:, output]
+
+
+def _replayed(forest: Forest, data: RowData, Z: LeafIncidence, settings: Settings, output: int) -> BoostingSmoother:
+    """Build the smoother of one output and compare its fitted values with the model's."""
     single = forest.sum_dtype == "float32"
-    return build(check(replay, native, single=single, name="boosting", reason=settings.reason))
+    exactness = check(*_replay(forest, data, Z, settings, output), single=single, name="boosting", reason=settings.reason)
+    return _build(forest, data, Z, settings, output, exactness)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csc_array, csr_array, diags_array
 
 from treespec.operators.base import Array, frozen
 from treespec.operators.kernel import inverse
-from treespec.operators.leaf import LeafIncidence, sum_by_leaf
+from treespec.operators.leaf import FEW_COLUMNS, LeafIncidence, sum_by_leaf
 from treespec.operators.smoother import Router
 from treespec.operators.walk import WalkSmoother
+
+_TABLE_BYTES = 1 << 28  # up to where the leaf ids of all trees are kept in the form that sums need
 
 
 class BoostingSmoother(WalkSmoother):
@@ -43,7 +46,8 @@ class BoostingSmoother(WalkSmoother):
 
     Notes
     -----
-    A product with k columns costs O(n * n_trees * k) time and two (n, k) arrays; `cross` also holds n_leaves * k numbers.
+    A product with k columns costs O(n * n_trees * k) time and two (n, k) arrays; `cross` also holds n_leaves * k numbers. Up to 256 MB of
+    leaf ids are kept for the next product.
     """
 
     def __init__(
@@ -69,11 +73,23 @@ class BoostingSmoother(WalkSmoother):
 
     # ---- one tree
 
+    @cached_property
+    def _tables(self) -> list[csc_array] | None:
+        """The (width, n) incidence of each tree, all sharing their ones: made once, as that costs as much as a product."""
+        n = self.shape[0]
+        if self.Z.compact or 4 * n * self.Z.n_trees > _TABLE_BYTES:
+            return None
+        ones, start = np.ones(n), np.arange(n + 1, dtype=np.int32)
+        trees = (self.Z.tree(t) for t in range(self.Z.n_trees))
+        return [csc_array((ones, local.astype(np.int32), start), shape=(width, n)) for _, width, local in trees]
+
     def _sums(self, t: int, V: Array) -> Array:
         """Return (width, k) weighted sums of V over the leaves of tree t."""
-        _, width, local = self.Z.tree(t)
         entries = self.Z.entries()
-        return sum_by_leaf(local, V, width, None if entries is None else entries[t])
+        if entries is None:
+            return self._plain_sums(t, V)
+        _, width, local = self.Z.tree(t)
+        return sum_by_leaf(local, V, width, entries[t])
 
     def _solved(self, t: int, sums: Array, *, transposed: bool = False) -> Array:
         """Return leaf values from leaf sums: symmetric but for ``mix``."""
@@ -110,7 +126,9 @@ class BoostingSmoother(WalkSmoother):
 
     def _plain_sums(self, t: int, U: Array) -> Array:
         _, width, local = self.Z.tree(t)
-        return sum_by_leaf(local, U, width)
+        if U.shape[1] <= FEW_COLUMNS or self._tables is None:
+            return sum_by_leaf(local, U, width)
+        return np.asarray(self._tables[t] @ U)
 
     def leaf_values(self, V: NDArray[Any]) -> Array:
         """Return the (n_leaves, k) values that the trees take when they are fitted to the columns of V (n, k), step length included."""

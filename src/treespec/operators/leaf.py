@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _GATHERED = 1 << 18  # numbers gathered at a time: the block of results stays in cache while the trees pass over it
 _SCATTERED = 1 << 19  # numbers scattered at a time
-_FEW_COLUMNS = 2  # up to here one bincount a column beats a sparse product
+FEW_COLUMNS = 2  # up to here one bincount a column beats a sparse product
 _BLOCK_ROWS = 1 << 16
 
 Ids = NDArray[np.unsignedinteger[Any]]
@@ -163,7 +163,7 @@ class LeafIncidence(Incidence):
 
     def _backward(self, U: Array) -> Array:
         out = np.zeros((self.shape[1], U.shape[1]))
-        group = 1 if U.shape[1] <= _FEW_COLUMNS else max(1, _SCATTERED // max(1, U.size))  # few trees at a time: their leaves stay in cache
+        group = 1 if U.shape[1] <= FEW_COLUMNS else max(1, _SCATTERED // max(1, U.size))  # few trees at a time: their leaves stay in cache
         for start in range(0, self.n_trees, group):
             trees = slice(start, start + group)
             low, end = int(self._low[trees].min()), int((self._low[trees] + self._width[trees]).max())
@@ -245,7 +245,7 @@ def sum_by_leaf(local: NDArray[np.integer[Any]], U: Array, width: int, weight: N
     ``local`` and ``weight`` are (n,) for one tree or (n_trees, n).
     """
     index = np.atleast_2d(local)
-    if U.shape[1] <= _FEW_COLUMNS and len(index) == 1:
+    if U.shape[1] <= FEW_COLUMNS and len(index) == 1:
         out = np.empty((width, U.shape[1]))
         for j in range(U.shape[1]):
             out[:, j] = np.bincount(index[0], U[:, j] if weight is None else np.ravel(weight) * U[:, j], minlength=width)

@@ -22,6 +22,7 @@ from treespec.operators.merged import LeafGram, MergedKernel
 from treespec.operators.path_smoother import PathSmoother
 from treespec.plots.decay import plot_decay
 
+_WALK_BLOCK = 8  # columns that walk over the trees together: a step costs little more than for one
 _ROWS_PER_LEAF = 2  # from here the leaves make the smaller problem
 _FULL_RANK = 1e-6  # of the largest value: what is smaller has no direction over the leaves that could be lifted to rows
 
@@ -297,7 +298,7 @@ def _of_smoother(smoother: Any, rank: int, random_state: int, tolerance: float) 
         left, values, right = left[:, :rank].copy(), values[:rank].copy(), vt[:rank].T.copy()
     else:
         _, right, _ = leading_eigenpairs(
-            lambda V: smoother.rmatmat(smoother.matmat(V)), n, rank, random_state=random_state, tolerance=tolerance
+            lambda V: smoother.rmatmat(smoother.matmat(V)), n, rank, random_state=random_state, tolerance=tolerance, block=_WALK_BLOCK
         )
         basis, small = np.linalg.qr(smoother.matmat(right))
         u, values, vt = svd(small)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -81,10 +82,35 @@ class BoostingTangent(WalkSmoother):
         self._output = np.asarray(output_of).tolist()
         self._reached = Z.plain() if self.n_outputs == 1 else by_output(Z.leaf_index(), Z.shape[1], self._output)
         self._rounds = [np.flatnonzero(round_of == r).tolist() for r in np.unique(round_of)]
-        self._fit(np.broadcast_to(np.asarray(ridge, dtype=np.float64), Z.shape[1]), alpha, clip)
+        self._ridge = frozen(np.array(np.broadcast_to(np.asarray(ridge, dtype=np.float64), Z.shape[1])))
+        self._alpha, self._clip = float(alpha), float(clip)
+        self._fit()
 
-    def _fit(self, ridge: NDArray[np.float64], alpha: float, clip: float) -> None:
+    def refit(self, y: NDArray[Any]) -> BoostingTangent:
+        """Return the tangent of the same trees with leaf values refitted to the labels ``y`` (n, K).
+
+        Splits, initial score and weights stay: what the model would be if other labels had grown the same trees. ``refit(y).margin``
+        are its margins of the training rows, ``refit(y).predict(X_new)`` those of others.
+        """
+        new = copy(self)
+        new.y = frozen(np.array(y, dtype=np.float64).reshape(self.y.shape))
+        new.exactness = float("nan")
+        new._fit()
+        return new
+
+    @property
+    def leaf_value(self) -> Array:
+        """(n_leaves,) what a leaf adds to the margin: the replayed values, step length included."""
+        return self.eta * self._value
+
+    def predict(self, X_new: Any) -> Array:
+        """Return the (m, K) margins of new rows from the replayed leaf values."""
+        reached = self.cross(X_new).Z_new.matvec(self.leaf_value)
+        return self.initial + reached.reshape(-1, self.n_outputs)
+
+    def _fit(self) -> None:
         """Replay the model: margins, and for each leaf its value and what a change of its sums does to it."""
+        ridge, alpha, clip = self._ridge, self._alpha, self._clip
         value, factor = np.zeros(self.n_leaves), np.zeros(self.n_leaves)
         F = np.tile(self.initial, (len(self.y), 1))
         for trees in self._rounds:
@@ -191,7 +217,7 @@ class BoostingTangent(WalkSmoother):
         return rowwise.largest(rows, (m, n), top)
 
     def degrees_of_freedom(self, *, probes: int | None = None, random_state: int = 0) -> Trace:
-        """Return ``Tr(d mean / d y)``, the effective degrees of freedom: how many parameters the fitted values, rates or probabilities are worth.
+        """Return the effective degrees of freedom ``Tr(d mean / d y)`` of the fitted values, rates or probabilities.
 
         ``trace()`` is that of the margins, which live on another scale than the labels; for squared loss the two are the same. (Of a
         logistic regression this trace is the number of its coefficients.) Exact or estimated as `trace`.
