@@ -100,7 +100,7 @@ def against_dense(n, write):
     columns = ["operator", "rows", "treespec s", "dense s", "times faster", "largest relative difference of values", "residual"]
     notes = (
         f"`covertype_part`, {TREES} trees (random forest grown to the end; boosting of depth 4), rank {RANK}. Dense: the n-by-n matrix, "
-        "from sparse products or tree by tree, then numpy.linalg.eigh or svd, with vectors, as treespec gives them. Both in one run, on the "
+        "from sparse products or tree by tree, then numpy.linalg.eigh or svd, vectors included, as treespec gives them. One run, on the "
         f"same number of threads ({os.environ.get('OMP_NUM_THREADS', 'default')})."
     )
     publish("spectrum_dense", "Spectra against dense matrices", columns, rows, notes, write=write)
