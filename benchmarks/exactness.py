@@ -64,7 +64,7 @@ def margins(model, w, name, X):
     if isinstance(model, (XGBRegressor, XGBClassifier)):
         return model.predict(X, output_margin=True).astype(float).reshape(len(X), -1)
     if isinstance(model, (LGBMRegressor, LGBMClassifier)):
-        return model.predict(X, raw_score=True).reshape(len(X), -1)
+        return model.predict(X, raw_score=name != "boosting").reshape(len(X), -1)
     if hasattr(model, "decision_function"):
         return model.decision_function(X).reshape(len(X), -1)
     return model._raw_predict(X) if name == "boosting-tangent" and hasattr(model, "_raw_predict") else model.predict(X).reshape(len(X), -1)

@@ -123,7 +123,7 @@ SQUARED = [
     (XGB, "monotone constraints", xgb(monotone_constraints="(1,0,0,0,0,0,0,0,0,0)")),
     (XGB, "absolute error", xgb(objective="reg:absoluteerror")),
     (XGB, "quantile", xgb(objective="reg:quantileerror", quantile_alpha=0.7)),
-    (XGB, "pseudo-Huber", xgb(objective="reg:pseudohubererror")),
+    (XGB, "pseudo-Huber", xgb(objective="reg:pseudohubererror", huber_slope=5.0)),
     (XGB, "squared log", xgb(objective="reg:squaredlogerror"), "positive"),
     (XGB, "gamma loss", xgb(objective="reg:gamma"), "positive"),
     (XGB, "Tweedie loss", xgb(objective="reg:tweedie"), "positive"),

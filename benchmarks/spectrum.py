@@ -19,6 +19,7 @@ import time
 import numpy as np
 import pandas as pd
 from datasets import FOLDER
+from scipy.sparse import csr_array
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from table import publish
 
@@ -72,13 +73,12 @@ def dense_kernel(w):
 def dense_smoother(S):
     """The recursion of the SCATE paper, tree by tree on the n-by-n matrix."""
     n = S.shape[0]
-    s = np.zeros((n, n))
+    rest = np.eye(n)  # I - S
     for t in range(S.Z.n_trees):
         _, width, local = S.Z.tree(t)
-        sums = np.zeros((width, n))
-        np.add.at(sums, local, np.eye(n) - s)
-        s += float(S._eta[t]) * (sums / np.maximum(np.bincount(local, minlength=width), 1)[:, None])[local]
-    return np.linalg.svd(s)[1][:RANK]
+        one_hot = csr_array((np.ones(n), (local.astype(int), np.arange(n))), shape=(width, n))
+        rest -= (float(S._eta[t]) * (one_hot @ rest) / np.maximum(np.bincount(local, minlength=width), 1)[:, None])[local]
+    return np.linalg.svd(np.eye(n) - rest)[1][:RANK]
 
 
 def against_dense(n, write):

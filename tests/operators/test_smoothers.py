@@ -52,3 +52,15 @@ def test_largest_goes_block_by_block(monkeypatch):
     stored = csr_array((np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 4))
     assert rowwise.largest(lambda rows: stored[rows], (1, 4), None).nnz == 1  # a stored zero is no weight
     assert rowwise.largest(lambda rows: dense[rows], (0, 4), 2).shape == (0, 4)
+    for bad in (0, -3):
+        with pytest.raises(DataMismatchError, match="1 or more, or None for all"):
+            rowwise.largest(lambda rows: dense[rows], dense.shape, bad)
+
+
+def test_of_equal_weights_the_first_are_kept():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        size = rng.integers(0, 4, size=12).astype(float)
+        for top in (1, 3, 12, 20):
+            expected = np.sort(np.argsort(-size, kind="stable")[:top])
+            np.testing.assert_array_equal(rowwise._largest(size, top), expected)

@@ -201,9 +201,7 @@ class Wrapped:
             self._smoothers[key] = scheme.function(self.forest, self.rows, **options)
         return self._smoothers[key]
 
-    def spectrum(
-        self, rank: int = 50, *, smoother: str | Smoother | None = None, order: str = "value", random_state: int = 0
-    ) -> Spectrum:
+    def spectrum(self, rank: int = 50, *, smoother: str | Smoother | None = None, order: str = "value", random_state: int = 0) -> Spectrum:
         """Return the leading spectral directions of a smoother.
 
         Parameters

@@ -90,7 +90,7 @@ class LeafRows:
         value = np.repeat(scale.ravel(), size)
         if self.entry is not None:
             value = value * self.entry[at]
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)
         key = key[order]
         first = np.flatnonzero(np.diff(key, prepend=-1))
         found = key[first]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
+
+from treespec.errors import DataMismatchError
 
 Rows = Callable[[slice], csr_array | NDArray[np.float64]]
 
@@ -25,10 +26,17 @@ def largest(rows: Rows, shape: tuple[int, int], top: int | None) -> csr_array:
     top : int or None
         Ties go to the lower column.
 
+    Raises
+    ------
+    DataMismatchError
+        If ``top`` is below 1.
+
     Notes
     -----
     Working memory is 2 ** 22 entries whatever m and n are; the result holds m * top entries.
     """
+    if top is not None and not top >= 1:
+        raise DataMismatchError.expected("how many rows to keep, 1 or more, or None for all", f"top={top}", "top=10 keeps ten")
     kept = [_keep(csr_array(block), top) for block in _blocks(rows, shape)]
     return csr_array(vstack(kept, format="csr")) if kept else csr_array(shape, dtype=np.float64)
 
@@ -55,13 +63,21 @@ def _keep(block: csr_array, top: int | None) -> csr_array:
     block.eliminate_zeros()
     if top is None:
         return block
-    kept: list[NDArray[Any]] = []
-    for start, stop in zip(block.indptr[:-1], block.indptr[1:], strict=True):
-        order = np.argsort(-np.abs(block.data[start:stop]), kind="stable")[:top]
-        kept.append(start + np.sort(order))
+    size = np.abs(block.data)
+    kept = [start + _largest(size[start:stop], top) for start, stop in zip(block.indptr[:-1], block.indptr[1:], strict=True)]
     index = np.concatenate(kept) if kept else np.empty(0, np.int64)
     indptr = np.cumsum([0, *map(len, kept)])
     return csr_array((block.data[index], block.indices[index], indptr), shape=block.shape)
+
+
+def _largest(size: NDArray[np.float64], top: int) -> NDArray[np.intp]:
+    """Return the positions of the ``top`` largest numbers, ascending; of equal ones the first."""
+    if len(size) <= top:
+        return np.arange(len(size))
+    least = np.partition(size, len(size) - top)[len(size) - top]
+    above = np.flatnonzero(size > least)
+    equal = np.flatnonzero(size == least)[: top - len(above)]
+    return np.sort(np.concatenate([above, equal]))
 
 
 def rows_of_adjoint(adjoint: Callable[[NDArray[np.float64]], NDArray[np.float64]], m: int) -> Rows:

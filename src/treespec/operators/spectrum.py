@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,8 @@ class Spectrum:
         return self._picked(np.argsort(-self.shares(y), kind="stable"))
 
     def _picked(self, order: NDArray[np.intp]) -> Spectrum:
-        return replace(self, values=frozen(self.values[order]), left=_columns(self.left, order), right=_columns(self.right, order))
+        values, left, right = frozen(self.values[order]), _columns(self.left, order), _columns(self.right, order)
+        return Spectrum(values, left, right, self.residual, self.smoother)
 
     def decay(self) -> Decay:
         """Return the power law that fits the 100 largest values best: assumption C2 of the SCATE paper, slope and quality of the fit.
@@ -186,7 +187,8 @@ class LeafSpectrum(Spectrum):
         return extended(cross, self.leaf)
 
     def _picked(self, order: NDArray[np.intp]) -> Spectrum:
-        return replace(super()._picked(order), leaf=_columns(self.leaf, order))
+        found = super()._picked(order)
+        return LeafSpectrum(found.values, found.left, found.right, self.residual, self.smoother, _columns(self.leaf, order))
 
     def coefficients(self, y: NDArray[Any]) -> Array:
         """Return ``values * right.T y``, (P,) or (P, k), from leaf sums; ``y`` may be a Dask array."""
