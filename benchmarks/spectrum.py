@@ -142,26 +142,24 @@ def measure(name, n):
     }  # fmt: skip
 
 
-def growth(write):
-    rows, notes = [], []
-    for name in SETS:
-        found = []
-        for n in SIZES:
-            command = [sys.executable, __file__, "--measure", name, str(n)]
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found.append(json.loads(out.splitlines()[-1]))
-            f = found[-1]
-            rows.append(
-                [
-                    name, f"{n:,}", f"{f['routing']:.1f}", f"{f['seconds']:.1f}", f"{f['peak'] / 1e9:.2f}", f"{f['residual']:.0e}",
-                    f"{f['where']}, {f['size']:,}", f"{1e3 * f['product'] / f['columns']:.1f}", f"{f['floor'] / f['product']:.0%}",
-                ]
-            )  # fmt: skip
-            print(*rows[-1], sep=" | ", flush=True)
-        slope = np.polyfit(np.log([f["n"] for f in found]), np.log([f["seconds"] for f in found]), 1)[0]
-        both = np.polyfit(np.log([f["n"] for f in found]), np.log([f["seconds"] + f["routing"] for f in found]), 1)[0]
-        notes.append(f"`{name}`: growth exponent of the spectrum {slope:.2f}, with routing {both:.2f}.")
-        print(notes[-1], flush=True)
+def growth(name, write):
+    rows, notes, found = [], [], []
+    for n in SIZES:
+        command = [sys.executable, __file__, "--measure", name, str(n)]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found.append(json.loads(out.splitlines()[-1]))
+        f = found[-1]
+        rows.append(
+            [
+                name, f"{n:,}", f"{f['routing']:.1f}", f"{f['seconds']:.1f}", f"{f['peak'] / 1e9:.2f}", f"{f['residual']:.0e}",
+                f"{f['where']}, {f['size']:,}", f"{1e3 * f['product'] / f['columns']:.1f}", f"{f['floor'] / f['product']:.0%}",
+            ]
+        )  # fmt: skip
+        print(*rows[-1], sep=" | ", flush=True)
+    slope = np.polyfit(np.log([f["n"] for f in found]), np.log([f["seconds"] for f in found]), 1)[0]
+    both = np.polyfit(np.log([f["n"] for f in found]), np.log([f["seconds"] + f["routing"] for f in found]), 1)[0]
+    notes.append(f"`{name}`: growth exponent of the spectrum {slope:.2f}, with routing {both:.2f}.")
+    print(notes[-1], flush=True)
     columns = ["data", "rows", "routing s", "spectrum s", "peak GB", "residual", "eigenproblem over", "ms a column", "share of bandwidth"]
     notes.append(
         f"Rank {RANK} of the forest kernel of {TREES} trees of depth 15, fitted once on {FITTED:,} rows (classes). Rows beyond those of "
@@ -170,7 +168,7 @@ def growth(write):
         "copy in the same process, over the time that it takes. The rest goes to the additions themselves: one for each row, tree and "
         "column, to an address that the leaf id says, about 1 ns each. A spectrum is some 350 products and the reorthogonalisation."
     )
-    publish("spectrum", "Kernel spectra of up to a million rows", columns, rows, "\n".join(notes), write=write)
+    publish(f"spectrum_{name}", f"Kernel spectra of up to a million rows: {name}", columns, rows, "\n".join(notes), write=write)
 
 
 def main() -> None:
@@ -179,6 +177,7 @@ def main() -> None:
     parser.add_argument("--dense", action="store_true", help="against the dense way")
     parser.add_argument("--growth", action="store_true", help="time and memory over rows")
     parser.add_argument("--rows", type=int, default=5000, help="of --dense")
+    parser.add_argument("--data", nargs="+", default=SETS, help="of --growth")
     parser.add_argument("--measure", nargs=2, metavar=("NAME", "N"), help=argparse.SUPPRESS)
     parser.add_argument("--write", action="store_true", help="write the tables to docs/results")
     options = parser.parse_args()
@@ -188,7 +187,8 @@ def main() -> None:
     if options.dense or not options.growth:
         against_dense(options.rows, options.write)
     if options.growth or not options.dense:
-        growth(options.write)
+        for name in options.data:
+            growth(name, options.write)
 
 
 if __name__ == "__main__":
