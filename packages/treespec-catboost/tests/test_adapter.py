@@ -214,6 +214,16 @@ def test_what_cannot_be_represented_is_refused_by_name():
         treespec.wrap(model)
 
 
+def test_what_catboost_does_not_export_is_refused(monkeypatch):
+    def save_model(*args, **options):
+        raise catboost.CatBoostError("JSON writer: invalid float value: inf")  # borders between finite and infinite values
+
+    model = fit("RMSE")[0]
+    monkeypatch.setattr(model, "save_model", save_model)
+    with pytest.raises(UnsupportedModelError, match=r"invalid float value: inf.*\n\nHint: train on finite values"):
+        treespec.wrap(model)
+
+
 def test_text_and_embedding_features_are_refused_by_name():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"words": rng.choice(["hello world", "bye you", "hello you"], len(X)), "z": X[:, 0]})

@@ -87,6 +87,8 @@ def _pool(forest: Forest, j: int, codes: Sequence[float], text: dict[int, Any]) 
         missing += [forest.inputs.missing_value] * 3
     if j in forest.inputs.categorical:
         known = dict(forest.inputs.categories)
+        if known.get(j) == ():  # no category is known: any number is another one
+            return np.concatenate([np.arange(3.0), missing])
         listed = forest.category[np.repeat(forest.feature == j, np.diff(forest.category_offset))]
         values = np.asarray(known[j], np.float64) if j in known else np.arange(listed.max(initial=0) + 3.0)
         return np.concatenate([values, values, values + 0.5, codes, missing])

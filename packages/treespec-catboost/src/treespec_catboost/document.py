@@ -38,8 +38,15 @@ def document_of(model: Any) -> Document:
                 f"compute the {kind} features outside, and train on them as numbers",
             )
     with tempfile.TemporaryDirectory() as directory:
+        import catboost
+
         path = Path(directory, "model.json")
-        model.save_model(str(path), format="json")
+        try:
+            model.save_model(str(path), format="json")
+        except catboost.CatBoostError as error:  # borders or values that are infinite
+            raise UnsupportedModelError.expected(
+                "a model that CatBoost exports as JSON", f"an error of its export ({error})", "train on finite values"
+            ) from error
         return parse(path.read_bytes(), f"the {type(model).__name__}")
 
 
