@@ -129,3 +129,8 @@ def test_the_table_has_every_kind(plugins):
     kinds = {row.kind for row in plugins.table()}
     assert kinds == {"adapter", "node-weights", "smoother", "learner", "compressor"}
     assert all(row.owner.startswith("treespec.") for row in plugins.table())
+
+
+def test_an_adapter_of_a_package_is_called_by_its_entry_point(plugins):
+    plugins.register(Adapter(), "mine (some-package 0.1.0)")
+    assert [row.name for row in plugins.table() if row.owner.endswith("0.1.0)")] == ["mine"]

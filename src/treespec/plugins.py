@@ -208,7 +208,7 @@ class Plugins:
     def table(self) -> list[PluginInfo]:
         """Return everything that is registered, by kind and name; broken plugins come last."""
         rows = [
-            PluginInfo("adapter", i.plugin_name.rpartition(".")[2], i.plugin_name)
+            PluginInfo("adapter", i.plugin_name.partition(" ")[0].rpartition(".")[2], i.plugin_name)
             for i in self._manager.hook.treespec_adapt.get_hookimpls()
         ]
         for kind in KINDS:
