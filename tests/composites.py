@@ -104,7 +104,7 @@ MODELS = {
     "bagging of XGBoost": lambda: BaggingRegressor(xgb(), 4, max_features=0.7, random_state=0).fit(X_NAN, Y),
     "bagged classes": lambda: BaggingClassifier(DecisionTreeClassifier(), 10, max_features=0.5, random_state=0).fit(X, THREE),
     "bagged classes, some missing": lambda: BaggingClassifier(
-        ExtraTreeClassifier(max_depth=3), 30, max_samples=12, random_state=0
+        make_pipeline("passthrough", ExtraTreeClassifier(max_depth=3)), 30, max_samples=12, random_state=0
     ).fit(X, np.digitize(Y, [60, 100, 200, 300])),
     "bagged forests of classes": lambda: BaggingClassifier(classes(), 3, random_state=0).fit(X, TWO),
     "stack": lambda: StackingRegressor(named(forest(), histogram()), cv=3).fit(X, Y),

@@ -104,7 +104,7 @@ _NOT_MEANS = frozenset({"quantile", "absolute", "mape", "huber", "pseudo-huber",
 
 def _on_columns(forest: Forest, columns: NDArray[np.integer[Any]] | None, n_features: int) -> Forest:
     if columns is None:
-        return replace(forest, feature_names=None)
+        return forest
     columns = np.asarray(columns, np.int64)
     rule = forest.inputs
     rule = replace(
