@@ -38,6 +38,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 X, Y = load_diabetes(return_X_y=True)
 RNG = np.random.default_rng(0)
 X_NAN = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+X_CAT = np.column_stack([X[:, 0], RNG.integers(-2, 6, len(Y)), X[:, 2:]])
 TWO = (Y > 140).astype(int)
 THREE = np.array(["low", "mid", "top"])[np.digitize(Y, [100, 200])]
 TARGETS = np.column_stack([Y, -Y, Y**2])
@@ -60,8 +61,8 @@ def boosted_classes():
     return GradientBoostingClassifier(n_estimators=5, random_state=0)
 
 
-def histogram():
-    return HistGradientBoostingRegressor(max_iter=5, random_state=0)
+def histogram(categorical=None):
+    return HistGradientBoostingRegressor(max_iter=5, categorical_features=categorical, random_state=0)
 
 
 def extra(n=3):
@@ -93,6 +94,9 @@ MODELS = {
     "voting with LightGBM": lambda: VotingRegressor(named(forest(), lgbm())).fit(X, Y),
     "voting of four frameworks": lambda: VotingRegressor(named(forest(), boosted(), xgb(), lgbm()), weights=[1, 2, 3, 4]).fit(X, Y),
     "voting of boosters, missing": lambda: VotingRegressor(named(histogram(), xgb(), lgbm())).fit(X_NAN, Y),
+    "voting, categories": lambda: VotingRegressor(named(histogram([1]), histogram([1]).set_params(max_iter=3))).fit(X_CAT, Y),
+    "bagging, categories": lambda: BaggingRegressor(histogram([1]), 3, bootstrap=False, random_state=0).fit(X_CAT, Y),
+    "categories, a model for each target": lambda: MultiOutputRegressor(histogram([1])).fit(X_CAT, TARGETS),
     "voting of XGBRF": lambda: VotingRegressor(named(xgb("XGBRFRegressor"), forest())).fit(X, Y),
     "soft voting": lambda: VotingClassifier(named(classes(), extra(7)), voting="soft").fit(X, THREE),
     "soft voting, weights": lambda: VotingClassifier(named(classes(), extra()), voting="soft", weights=[0.3, 0.7]).fit(X, TWO),
