@@ -104,6 +104,8 @@ class RowData:
         The model that was wrapped, for what only it knows (bootstrap seeds, parameters).
     sampled_from : int or None
         Of how many rows these are a uniform sample; None where they are all.
+    device : str or None
+        The torch device on which products with the leaf incidence are made; None for NumPy.
 
     Notes
     -----
@@ -119,6 +121,7 @@ class RowData:
     margin: Callable[[Any], NDArray[np.float64]]
     model: object = None
     sampled_from: int | None = None
+    device: str | None = None
 
     @property
     def n_rows(self) -> int:

@@ -20,7 +20,7 @@ from treespec.hooks import RowData
 from treespec.ir import Forest
 from treespec.ir.table import n_rows, take
 from treespec.operators.leaf_writer import LeafWriter
-from treespec.operators.rows import BlockRows
+from treespec.operators.rows import BlockRows, on_device
 
 SAMPLE_ROWS = 20_000
 """Rows that are kept in memory, for what needs rows and not leaves (students, alpha='auto'); fewer where they are very wide."""
@@ -57,7 +57,9 @@ class BlockReader:
     def _checked(self, y: Any, weight: Any, n: int) -> tuple[Any, Any]:
         return None if y is None else check_labels(y, n, self._forest), check_weights(weight, n)
 
-    def read(self, route: Route, margin: Callable[[Any], NDArray[np.float64]], model: object, leaf_ids: str | Path) -> BlockRows:
+    def read(
+        self, route: Route, margin: Callable[[Any], NDArray[np.float64]], model: object, leaf_ids: str | Path, device: str | None = None
+    ) -> BlockRows:
         """Route all blocks and return the rows.
 
         Parameters
@@ -67,6 +69,8 @@ class BlockReader:
         margin, model
             As `RowData`.
         leaf_ids : {"memory", "disk"} or path
+        device : str or None
+            Torch device that products are made on.
         """
         forest = self._forest
         folder, temporary = _folder(leaf_ids)
@@ -102,7 +106,9 @@ class BlockReader:
             of = writer.n_rows if len(rows) < writer.n_rows else None
             return RowData(sampler.take(), labels, weights, leaf_id, route, margin, model, of)
 
-        return BlockRows(forest, table, y=y, sample_weight=weight, apply=route, margin=margin, model=model, sample=sample)
+        return BlockRows(
+            forest, on_device(table, device), y=y, sample_weight=weight, apply=route, margin=margin, model=model, sample=sample
+        )
 
 
 class Sampler:

@@ -57,11 +57,13 @@ class Wrapped:
         sample_weight: NDArray[float64] | None = None,
         steps: Steps | None = None,
         base_margin: NDArray[float64] | None = None,
+        device: str | None = None,
     ) -> None:
         self.forest = forest
         self.check = check
         self.steps = steps
         self.base_margin = base_margin
+        self.device = device
         self._native = native
         self._router = Router(forest, native)
         self._model = model
@@ -159,7 +161,7 @@ class Wrapped:
             raise DataNeededError.expected(
                 "a model wrapped with its training rows", "one wrapped without data", "use treespec.wrap(model, X, y)"
             )
-        return RowData(self._X, self._y, self._sample_weight, self.apply(self._X), self.apply, self.margin, self._model)
+        return RowData(self._X, self._y, self._sample_weight, self.apply(self._X), self.apply, self.margin, self._model, None, self.device)
 
     def smoother(self, name: str = "auto", **options: Any) -> Smoother:
         """Return the linear map from training labels to fitted values, by name.
@@ -386,7 +388,7 @@ class Wrapped:
         check_some_rows(X)
         labels = None if y is None else check_labels(y, n_rows(X), self.forest)
         weight = check_weights(sample_weight, n_rows(X))
-        return RowData(X, labels, weight, self.apply(X), self.apply, self.margin, self._model)
+        return RowData(X, labels, weight, self.apply(X), self.apply, self.margin, self._model, None, self.device)
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: the model itself and ``forest.to_bytes()`` are what to keep."""

@@ -29,6 +29,7 @@ def wrap(
     missing: float | None = None,
     base_margin: Any = None,
     leaf_ids: str | Path = "memory",
+    device: str | None = None,
 ) -> Wrapped:
     """Wrap a fitted tree ensemble as it is; nothing is refitted.
 
@@ -57,6 +58,9 @@ def wrap(
     leaf_ids : {"memory", "disk"} or path
         Where the leaves that blocks of rows reach are kept: 1 to 4 bytes for each row and tree. "disk" is a temporary folder, a path one
         that stays. (Rows in memory are read in blocks too unless this is "memory".)
+    device : str, optional
+        A torch device ("cuda") on which smoothers and features multiply, in float64: the same numbers to rounding. By default NumPy, which
+        is the faster on CPUs.
 
     Returns
     -------
@@ -89,6 +93,7 @@ def wrap(
     """
     plugins = manager()
     model = local_model(model)
+    check_device(device, X)
     whole, (model, steps) = model, last_step(model)
     blocks = X is not None and (is_lazy(X) or in_blocks(X) or leaf_ids != "memory")
     given = X if X is None or steps is None or blocks else steps(X)
@@ -106,13 +111,13 @@ def wrap(
             reader = BlockReader(source_of(X, y, sample_weight, forest), forest, y, sample_weight)
         first = reader.first if steps is None else steps(reader.first)
         forest.encode(first)
-        w = Wrapped(forest, native=native, model=model, check=self_check(forest, native, first), steps=steps)
+        w = Wrapped(forest, native=native, model=model, check=self_check(forest, native, first), steps=steps, device=device)
         if steps is not None:
             check_whole(w, whole, reader.first)
         if isinstance(reader, DaskReader):
             w.keep(reader.read(forest, y, sample_weight, w.apply, w.margin, model))
         else:
-            w.keep(reader.read(w.apply, w.margin, model, leaf_ids))
+            w.keep(reader.read(w.apply, w.margin, model, leaf_ids, device))
         return w
     labels = weight = start = None
     if X is not None:
@@ -123,7 +128,29 @@ def wrap(
         weight = check_weights(sample_weight, n)
         start = check_base_margin(base_margin, n, forest)
     check = self_check(forest, native, given, start)
-    w = Wrapped(forest, native=native, model=model, X=X, y=labels, sample_weight=weight, check=check, steps=steps, base_margin=start)
+    w = Wrapped(
+        forest,
+        native=native,
+        model=model,
+        X=X,
+        y=labels,
+        sample_weight=weight,
+        check=check,
+        steps=steps,
+        base_margin=start,
+        device=device,
+    )
     if steps is not None and X is not None:
         check_whole(w, whole, X)
     return w
+
+
+def check_device(device: str | None, X: Any) -> None:
+    """Raise where torch has no such device, or the rows are with the workers of Dask."""
+    if device is None:
+        return
+    if is_lazy(X):
+        raise UnsupportedModelError.expected("device=None for rows of Dask", repr(device), "the workers multiply with NumPy")
+    from treespec.operators.torch_leaves import device_of
+
+    device_of(device)

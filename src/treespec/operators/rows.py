@@ -45,7 +45,15 @@ class BlockRows(RowData):
         model: object,
         sample: Callable[[], RowData],
     ) -> None:
-        fields = {"y": y, "sample_weight": sample_weight, "apply": apply, "margin": margin, "model": model, "sampled_from": None}
+        fields = {
+            "y": y,
+            "sample_weight": sample_weight,
+            "apply": apply,
+            "margin": margin,
+            "model": model,
+            "sampled_from": None,
+            "device": None,
+        }
         for name, value in (fields | {"table": table, "_forest": forest, "_sample": sample}).items():
             object.__setattr__(self, name, value)
 
@@ -79,7 +87,16 @@ class BlockRows(RowData):
 
 def incidence(forest: Forest, data: RowData) -> Incidence:
     """Return the leaf incidence of rows, wherever they are."""
-    return data.table if isinstance(data, BlockRows) else LeafIncidence.of(forest, data.leaf_id)
+    return data.table if isinstance(data, BlockRows) else on_device(LeafIncidence.of(forest, data.leaf_id), data.device)
+
+
+def on_device(Z: LeafIncidence, device: str | None) -> LeafIncidence:
+    """Return the incidence with its products on a torch device; itself for None."""
+    if device is None:
+        return Z
+    from treespec.operators.torch_leaves import TorchLeaves
+
+    return TorchLeaves(Z, device)
 
 
 def local_incidence(forest: Forest, data: RowData, name: str) -> LeafIncidence:
