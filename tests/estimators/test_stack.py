@@ -71,12 +71,13 @@ def test_classes(load):
 
 
 def test_outputs_are_mixed_one_by_one():
-    both = np.column_stack([y, -3 * y + 1])
+    both = np.column_stack([y, 1000 * X[:, 8] - 500 * X[:, 0] + 1])
     bases = [ExtraTreesRegressor(8, max_depth=4), DecisionTreeRegressor(max_depth=3)]
     model = KPPRegressor(bases, stack=True, cv=3, alpha=1.0, random_state=0).fit(X, both)
     s = model.stack_
     assert model.predict(X).shape == both.shape
     assert all(w.shape == (2,) and (w >= 0).all() for w in s.weights.values())
+    assert any(abs(w[0] - w[1]) > 0.05 for w in s.weights.values())
     held = s.centre + sum(w * (s.held[n] - s.centre) for n, w in s.weights.items())
     np.testing.assert_allclose(((held - both) ** 2).mean(), s.errors["mix"])
     alone = pool_values(np.stack([h[:, 1] for h in s.held.values()]), both[:, 1], np.ones(len(y)))[0]
