@@ -186,6 +186,10 @@ def errors_by_method(found, seeds):
             f"* {name} ({len(done)} seeds): default minus the best baseline ({best}) {with_error(gap, len(done))}: {verdict(gap)}; "
             f"minus the same stack without KPP {with_error(gain, len(done))}: {adds}."
         )
+    if any("seed" in cell for cells in rows.values() for cell in cells):
+        notes.append(
+            "* Cells with fewer seeds were stopped before all had run: means over other splits than the rest, compare them in pairs below."
+        )
     return ("method", *DATA), [(m, *rows[m]) for m in order if any(rows[m])], "\n".join(notes)
 
 

@@ -19,10 +19,9 @@ from table import publish
 
 TREES, LEAVES, FEATURES = 300, 31, 10
 SIZES = (50_000, 100_000, 200_000)
-PENALTY = 1e-5  # times the number of rows
 
 
-def fit(n):
+def fit(n, penalty):
     """Fit LightGBM, then KPP on all rows; print what the second took."""
     import lightgbm
 
@@ -34,7 +33,7 @@ def fit(n):
     model = lightgbm.LGBMRegressor(n_estimators=TREES, num_leaves=LEAVES, n_jobs=1, verbose=-1).fit(X, y)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     start, wall = time.process_time(), time.perf_counter()
-    k = treespec.wrap(model, X, y).kpp(alpha=PENALTY * n, weights="variance-decrease")
+    k = treespec.wrap(model, X, y).kpp(alpha=penalty * n, weights="variance-decrease")
     spent, waited = time.process_time() - start, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     error = float(np.sqrt(np.mean((k.features.matvec(k.coef_) + k.intercept_ - y) ** 2)))
@@ -44,15 +43,18 @@ def fit(n):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--penalty", type=float, default=1e-3, help="alpha, times the number of rows: the smaller the more iterations")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--write", action="store_true", help="write docs/results/kpp_scale.md")
     arguments = parser.parse_args()
     if arguments.one:
-        fit(arguments.one)
+        fit(arguments.one, arguments.penalty)
         return
     rows, first = [], None
     for n in arguments.sizes:
-        run = subprocess.run([sys.executable, __file__, "--one", str(n)], check=True, capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, __file__, "--one", str(n), "--penalty", str(arguments.penalty)], check=True, capture_output=True, text=True
+        )
         found = json.loads(run.stdout.splitlines()[-1])
         first = first or found
         each = found["cpu"] / found["iterations"] / n
@@ -67,8 +69,8 @@ def main():
         "RMSE",
     )  # fmt: skip
     notes = (
-        f"Ridge (conjugate gradients on the operator) on the paths of a LightGBM model of {TREES} trees with {LEAVES} leaves, "
-        f"alpha = {PENALTY:g} n, {FEATURES} features. Seconds include wrapping, routing and node weights; *GB before* is the peak of the "
+        f"Ridge (conjugate gradients on the operator) on the paths of a LightGBM model of {TREES} trees with {LEAVES} leaves, alpha = "
+        f"{arguments.penalty:g} n, {FEATURES} features. Seconds include wrapping, routing and node weights; *GB before* is the peak of the "
         "process when the booster was fitted, *GB peak* that at the end."
     )
     publish("kpp_scale", "KPP on many rows", columns, rows, notes, write=arguments.write)
