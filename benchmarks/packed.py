@@ -66,8 +66,10 @@ def m2cgen_bytes(model: object) -> int:
 
 def emlearn_bytes(forest: object) -> int:
     """Return the bytes of the object that emlearn's C of a forest compiles to."""
-    import emlearn
+    errors = np.geterr()
+    import emlearn  # changes numpy's handling of errors
 
+    np.seterr(**errors)
     with tempfile.TemporaryDirectory() as folder:
         made = emlearn.convert(forest, method="inline", dtype="float")
         path = Path(folder) / "forest.h"

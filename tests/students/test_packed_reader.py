@@ -168,3 +168,32 @@ def test_bits_come_back():
     assert source.raw(3) == b"abc" and source.n_left == 0
     with pytest.raises(FileFormatError):
         source.flag()
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_files_are_refused_or_students():
+    """Bits flipped, bytes replaced, cut out, repeated, the end cut off: checksums made right, so that the reader itself is tried."""
+    rng = np.random.default_rng(0)
+    kept = 0
+    for i in range(10_000):
+        forest, payload = PAYLOADS[i % len(PAYLOADS)]
+        body = bytearray(payload[4:])
+        at, length = (int(v) for v in rng.integers(0, (len(body), 12)))
+        match i // len(PAYLOADS) % 5:
+            case 0:
+                body[at] ^= 1 << int(rng.integers(8))
+            case 1:
+                body[at : at + length] = rng.integers(0, 256, length, dtype=np.uint8).tobytes()
+            case 2:
+                del body[at : at + length]
+            case 3:
+                body[at:at] = body[at : at + length]
+            case 4:
+                del body[at:]
+        student = read(with_checksum(bytes(body)), forest)
+        if student is not None:
+            kept += 1
+            assert student.n_bytes == len(body) + 4
+            if not student.forest.inputs.categories:
+                assert len(student.margin(np.zeros((3, forest.n_features)))) == 3
+    assert 100 < kept < 5000

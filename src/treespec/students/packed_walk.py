@@ -5,18 +5,21 @@ The answers are a matrix of bytes (splits by rows); a step down is one look into
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treespec.ir import ALL_OUTPUTS, Forest
+from treespec.students.packed_masks import LeafMasks, suits
 from treespec.students.packed_reader import Unpacked
 from treespec.students.packed_rebuild import as_packed, leaf_values, tree_of_nodes
 from treespec.students.packed_splits import BY_NODE, BY_TABLE, LEFT, CategoryTable, threshold_of
 
 _PAIRS = 1 << 17  # (row, tree) pairs that walk together
 _ANSWERS = 1 << 20  # bytes of answers of a block of rows
+_FEW_ROWS = 64  # fewer are not worth laying out masks
 _LARGEST_CODE = 2.0**31
 _SHIFT = np.int64(32)
 _MASK = np.int64((1 << 32) - 1)
@@ -73,11 +76,31 @@ class Walk:
 
     def margin(self, encoded: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the (n, n_outputs) margins of encoded rows, added up tree by tree as `treespec.ir.traverse.margin` does."""
+        if self._masks is not None and len(encoded) >= _FEW_ROWS:
+            return self._margin_by_masks(self._masks, encoded)
         block = self._block()
         out = np.empty((len(encoded), self._forest.n_outputs))
         for start in range(0, len(encoded), block):
             rows = encoded[start : start + block]
             out[start : start + block] = self._sum(self._leaves(self._answers(rows), len(rows)))
+        return out
+
+    @cached_property
+    def _masks(self) -> LeafMasks | None:
+        return LeafMasks(self._u) if self._forest.n_outputs == 1 and suits(self._u) else None
+
+    def _margin_by_masks(self, masks: LeafMasks, encoded: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Return the margins of a forest of one output, the same bits: running sums are in the order of the trees."""
+        f, n_trees = self._forest, self._u.n_trees
+        value = self._value[~self._u.shape, 0][masks.place]
+        out = np.empty((len(encoded), 1))
+        start = f.base_score[0] if f.aggregation == "sum" else 0.0
+        for part, leaf in masks.blocks(encoded):
+            steps = np.empty((len(leaf), n_trees + 1), f.sum_dtype)
+            steps[:, 0] = start
+            steps[:, 1:] = value.take(leaf, mode="clip")
+            total = np.add.accumulate(steps, axis=1)[:, -1]
+            out[part, 0] = f.base_score[0] + total / n_trees if f.aggregation == "mean" else total
         return out
 
     def _answers(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
