@@ -53,7 +53,10 @@ bench: $(BENCH_STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/conformance.py
 	$(BIN)/python benchmarks/differential.py
 	$(BIN)/python benchmarks/fuzz.py
-	$(BIN)/python benchmarks/smoother.py
+	$(BIN)/python benchmarks/exactness.py
+	$(BIN)/python benchmarks/influence.py
+	$(BIN)/python benchmarks/spectrum.py
+	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/kpp.py
 
 clean:  ## remove .venv and everything built
