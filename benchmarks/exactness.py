@@ -94,7 +94,7 @@ def linear_misfit(w, model, y):
     eta = getattr(model, "learning_rate", None) or (0.3 if "XGB" in type(model).__name__ else 0.1)
     found = BoostingSmoother(Z, eta=eta, ridge=ridge, initial=values.mean()).replay(values)
     native = w.forest.margin_of(w.rows.leaf_id)[:, 0]
-    return float(np.abs(found - native).max() / native.std())
+    return float(np.abs(found - native).max() / native.std()) if native.std() > 0 else float("nan")
 
 
 def examine(framework, setting, model, kind, name):

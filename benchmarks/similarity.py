@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
-from spectrum import table
+from spectrum import load, table
 from table import publish
 
 import treespec
@@ -119,7 +119,8 @@ def main() -> None:
         "of largest weight for each new row. *prepare*: routing the training rows, and what follows from them once; *call*: routing of the "
         "new rows included. *largest difference*: of the weights found from those of the definition, computed as a dense block for "
         f"{CHECKED} new rows, relative to the largest weight. Threads: {os.environ.get('OMP_NUM_THREADS', 'default')}. quantile-forest "
-        "counts common leaves without weights; forestgeom returns the whole sparse block, which is sorted here."
+        "counts common leaves without weights; forestgeom returns the whole sparse block, which is sorted here. "
+        f"{load()}"
     )
     publish("similarity", "Training rows that drive a prediction", columns, shown, notes, write=options.write)
 

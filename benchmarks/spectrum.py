@@ -54,6 +54,11 @@ def resampled(X, n):
     return drawn + 0.01 * X.std(axis=0) * rng.standard_normal(drawn.shape)
 
 
+def load():
+    """Say how busy the machine was, as other work makes times longer."""
+    return f"Load of the machine in the last 15 minutes: {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores."
+
+
 # ---- against the dense way
 
 
@@ -101,7 +106,7 @@ def against_dense(n, write):
     notes = (
         f"`covertype_part`, {TREES} trees (random forest grown to the end; boosting of depth 4), rank {RANK}. Dense: the n-by-n matrix, "
         "from sparse products or tree by tree, then numpy.linalg.eigh or svd, vectors included, as treespec gives them. One run, on the "
-        f"same number of threads ({os.environ.get('OMP_NUM_THREADS', 'default')})."
+        f"same number of threads ({os.environ.get('OMP_NUM_THREADS', 'default')}). {load()}"
     )
     publish("spectrum_dense", "Spectra against dense matrices", columns, rows, notes, write=write)
 
@@ -166,7 +171,8 @@ def growth(name, write):
         "the data are drawn again and moved by a hundredth of a standard deviation. *peak*: resident memory of the process. *share of "
         "bandwidth*: the time that the bytes of one product (leaf ids, entries and vectors, each once) would take at the speed of a plain "
         "copy in the same process, over the time that it takes. The rest goes to the additions themselves: one for each row, tree and "
-        "column, to an address that the leaf id says, about 1 ns each. A spectrum is some 350 products and the reorthogonalisation."
+        "column, to an address that the leaf id says. A spectrum is some 350 products and the reorthogonalisation. "
+        f"{load()}"
     )
     publish(f"spectrum_{name}", f"Kernel spectra of up to a million rows: {name}", columns, rows, "\n".join(notes), write=write)
 

@@ -152,13 +152,17 @@ def test_the_order_by_share_of_the_prediction(classes):
     assert by_share.decay() == by_value.decay()
     kernel = treespec.wrap(RandomForestClassifier(8, random_state=0).fit(*IRIS), *IRIS, sample_weight=np.linspace(1, 2, 150))
     assert 0.9 < kernel.spectrum(rank=150, order="share").shares(np.eye(3)[IRIS[1]]).sum() < 1 + 1e-9
-    path = treespec.wrap(GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0).fit(X, y), X, y)
-    by_share, by_value = (path.spectrum(rank=6, smoother="path", order=order) for order in ("share", "value"))
-    order = np.argsort(-by_value.shares(y), kind="stable")
-    np.testing.assert_allclose(
-        by_share.extend(X[:5]), by_value.extend(X[:5])[:, order], atol=1e-12
-    )  # also where leaves carry the directions
     tangent = classes[0].spectrum(rank=5, smoother="boosting-tangent", order="share")
     assert tangent.left.shape == (450, 5)
     with pytest.raises(errors.DataNeededError, match="order='share'"):
         treespec.wrap(RandomForestRegressor(3, random_state=0).fit(X, y), X).spectrum(rank=3, order="share")
+
+
+def test_the_order_by_share_where_leaves_carry_the_directions():
+    many, labels = np.tile(X, (3, 1)), np.tile(y, 3)  # more rows than nodes by far
+    w = treespec.wrap(GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0).fit(many, labels), many, labels)
+    by_share, by_value = (w.spectrum(rank=6, smoother="path", order=order) for order in ("share", "value"))
+    order = np.argsort(-by_value.shares(labels), kind="stable")
+    assert hasattr(by_value, "leaf")
+    assert (order != np.arange(6)).any()
+    np.testing.assert_allclose(by_share.extend(X[:5]), by_value.extend(X[:5])[:, order], atol=1e-12)
