@@ -167,6 +167,7 @@ def test_what_a_base_margin_changes():
     w = treespec.wrap(xgb(), X, y, base_margin=base)
     student = w.distill("1MB", compressor="packed")
     assert student.report.objective == "fidelity"
+    assert w.distill("1MB", X, y, compressor="packed").report.objective == "fidelity"
     with pytest.raises(errors.DataNeededError, match="base_margin"):
         w.distill("1MB", compressor="packed", objective="accuracy")
     with pytest.raises(errors.UnsupportedModelError, match="base_margin"):

@@ -356,7 +356,7 @@ class Wrapped:
         from treespec.distill.run import distill
 
         check_no_steps(self.steps, "distill")
-        if self.base_margin is not None and X is None:
+        if self.base_margin is not None:
             objective = objective_beside_base_margin(objective)
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if X is None and given is not None:
