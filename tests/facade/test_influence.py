@@ -166,3 +166,31 @@ def test_the_order_by_share_where_leaves_carry_the_directions():
     assert hasattr(by_value, "leaf")
     assert (order != np.arange(6)).any()
     np.testing.assert_allclose(by_share.extend(X[:5]), by_value.extend(X[:5])[:, order], atol=1e-12)
+
+
+SHUFFLED = np.random.default_rng(0).permutation(len(y))
+BAD_ROWS = {
+    "other rows": lambda w: (X[:-9], y[:-9], w[:-9]),
+    "shuffled labels": lambda w: (X, y[SHUFFLED], w),
+    "wrong weights": lambda w: (X, y, w[::-1]),
+    "no weights": lambda w: (X, y, None),
+}
+FITTED_WITH_WEIGHTS = {
+    "in-bag": ExtraTreesRegressor(5, max_depth=4, random_state=0),
+    "boosting": GradientBoostingRegressor(n_estimators=5, random_state=0),
+    "boosting-tangent": GradientBoostingRegressor(n_estimators=5, random_state=0),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS)
+@pytest.mark.parametrize("name", FITTED_WITH_WEIGHTS)
+def test_rows_labels_and_weights_that_are_not_those_of_the_training_are_refused_with_the_number(name, bad):
+    weight = np.linspace(0.2, 3.0, len(y))
+    model = FITTED_WITH_WEIGHTS[name].fit(X, y, sample_weight=weight)
+    rows, labels, other = BAD_ROWS[bad](weight)
+    w = treespec.wrap(model, rows, labels, sample_weight=other)
+    with pytest.raises(errors.DataMismatchError, match=r"(off by|but got) [\d.e+-]+"):
+        w.smoother(name)
+    assert w.smoother("leaf").shape == (len(rows), len(rows))  # the kernel is defined on any rows
+    same = treespec.wrap(model, X[SHUFFLED], y[SHUFFLED], sample_weight=weight[SHUFFLED])
+    assert same.smoother(name).exactness < 1e-10  # the order does not matter where nothing is sampled by position
