@@ -83,7 +83,7 @@ def score(data: Dataset, y: np.ndarray, prediction: np.ndarray) -> float:
     return float(r2_score(y, prediction) if data.task == "regression" else accuracy_score(y, prediction > 0.5))
 
 
-def row(data: Dataset, seed: int, threads: int) -> list[object]:
+def row(data: Dataset, seed: int, threads: int, *, objects: bool) -> list[object]:
     """Return the table's row of one data set."""
     X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=seed)
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=6, base_score=0.0, random_state=seed, n_jobs=threads).fit(X, y)
@@ -95,15 +95,19 @@ def row(data: Dataset, seed: int, threads: int) -> list[object]:
     equal = np.array_equal(exact.predict(X_test).astype(np.float32), native)
     lgb = lightgbm.train({"num_leaves": 31, "verbose": -1, "num_threads": threads}, lightgbm.Dataset(X, y), 100)
     lgb_nodes = sum(2 * tree["num_leaves"] - 1 for tree in lgb.dump_model()["tree_info"])
-    trees = RandomForestRegressor(100, max_leaf_nodes=max(2, n // 200), random_state=seed).fit(X, y)
+    compiled = ["", ""]
+    if objects:
+        trees = RandomForestRegressor(100, max_leaf_nodes=max(2, n // 200), random_state=seed).fit(X, y)
+        nodes = sum(t.tree_.node_count for t in trees.estimators_)
+        compiled = [f"{m2cgen_bytes(model) / n:.1f}", f"{emlearn_bytes(trees) / nodes:.1f}"]
     return [
         data.name, n, f"{exact.n_bytes / 1000:.1f}", "yes" if equal else "NO", f"{rounded.n_bytes / 1000:.1f}",
         f"{score(data, y_test, native):.4f}", f"{score(data, y_test, native) - score(data, y_test, rounded.predict(X_test)):.4f}",
         *(f"{bytes_ / nodes:.1f}" for bytes_, nodes in (
             (exact.n_bytes, n), (rounded.n_bytes, n), (file_size(model.save_model), n), (len(lgb.model_to_string().encode()), lgb_nodes),
-            (len(treelite.frontend.from_xgboost(model.get_booster()).serialize_bytes()), n), (m2cgen_bytes(model), n),
-            (emlearn_bytes(trees), sum(t.tree_.node_count for t in trees.estimators_)),
+            (len(treelite.frontend.from_xgboost(model.get_booster()).serialize_bytes()), n),
         )),
+        *compiled,
     ]  # fmt: skip
 
 
@@ -113,6 +117,9 @@ def main() -> None:
     parser.add_argument("--dataset", nargs="+", default=DATASETS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--objects", nargs="*", default=DATASETS, help="data sets for which m2cgen's and emlearn's C is compiled (minutes each)"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/results/packed.md")
     options = parser.parse_args()
     rows = []
@@ -121,7 +128,7 @@ def main() -> None:
         if data is None:
             print(f"{name}: not on this machine, left out")
             continue
-        rows.append(row(data, options.seed, options.threads))
+        rows.append(row(data, options.seed, options.threads, objects=name in options.objects))
         print(*rows[-1], flush=True)
     publish("packed", "Packed trees: bytes of boosted models", COLUMNS, rows, write=options.write)
 
