@@ -16,12 +16,12 @@ from treespec.operators import LeafIncidence
 from treespec.operators.torch_leaves import TorchLeaves
 
 
-def seconds(call, repeats: int = 3) -> float:
-    """Return the least of some times."""
+def seconds(call, argument, repeats: int = 3) -> float:
+    """Return the least of some times of ``call(argument)``."""
     found = []
     for _ in range(repeats):
         start = time.perf_counter()
-        call()
+        call(argument)
         found.append(time.perf_counter() - start)
     return min(found)
 
@@ -43,12 +43,13 @@ def main() -> None:
         for k in (1, 4, 16, 64):
             V, U = rng.normal(size=(here.shape[1], k)), rng.normal(size=(here.shape[0], k))
             difference = max(np.abs(here @ V - there @ V).max(), np.abs(here.T @ U - there.T @ U).max())
-            times = [seconds(call) for call in (lambda: here @ V, lambda: there @ V, lambda: here.T @ U, lambda: there.T @ U)]
+            times = [seconds(here.matmat, V), seconds(there.matmat, V), seconds(here.rmatmat, U), seconds(there.rmatmat, U)]
             rows.append([leaves, k, *(f"{t:.3f}" for t in times), f"{difference:.0e}"])
             print(*rows[-1], flush=True)
-    columns = ["leaves a tree", "columns", "gather NumPy", f"gather {options.device}", "scatter NumPy", f"scatter {options.device}", "difference"]
+    device = options.device
+    columns = ["leaves a tree", "columns", "gather NumPy", f"gather {device}", "scatter NumPy", f"scatter {device}", "difference"]
     notes = f"Seconds; {options.rows:,} rows, {options.trees} trees, {torch.get_num_threads()} thread(s), best of three."
-    publish("torch_device", f"Products with the leaf incidence: NumPy and torch on {options.device}", columns, rows, notes, write=options.write)
+    publish("torch_device", f"Leaf products: NumPy and torch on {device}", columns, rows, notes, write=options.write)
 
 
 if __name__ == "__main__":
