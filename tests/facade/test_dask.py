@@ -92,6 +92,7 @@ def test_spectra_are_those_of_rows_in_memory(here, there, name):
     np.testing.assert_allclose(theirs.right.compute(), mine.right, atol=1e-10)
     np.testing.assert_allclose(theirs.extend(X[:9]), mine.extend(X[:9]), atol=1e-10)
     np.testing.assert_allclose(theirs.coefficients(dy), mine.coefficients(y), rtol=1e-8)
+    np.testing.assert_allclose(theirs.shares(dy), mine.shares(y), atol=1e-10)
     assert theirs.decay().beta == pytest.approx(mine.decay().beta)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.operators import rowwise
-from treespec.operators.base import Array, Operator, frozen
+from treespec.operators.base import Array, Operator, frozen, is_lazy
 from treespec.operators.decay import Decay, EffectiveDimension, effective_dimension, fit_decay
 from treespec.operators.dense import svd
 from treespec.operators.kernel import ForestKernel
@@ -94,7 +94,8 @@ class Spectrum:
 
         For a kernel they add up to at most 1. Pass ``y - c`` for a smoother of a booster, as it fits what is left of the initial score.
         """
-        labels = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        numbers: Any = y if is_lazy(y) else np.asarray(y, dtype=np.float64)
+        labels = numbers[:, None] if numbers.ndim == 1 else numbers
         root = self.smoother.sqrt_weight[:, None] if isinstance(self.smoother, ForestKernel) else 1.0
         total = float(((root * self.smoother.matmat(labels)) ** 2).sum())
         carried = (self.coefficients(labels) ** 2).sum(axis=1)
