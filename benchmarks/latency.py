@@ -132,6 +132,8 @@ def rows_of(data: Dataset, options: argparse.Namespace):
     """Yield the table's rows of one data set."""
     y = data.y
     for name, model in models(data, 0).items():
+        if options.model not in name:
+            continue
         model.fit(data.X[:8000], y[:8000])
         rows = np.ascontiguousarray(data.X[np.random.default_rng(0).integers(len(data.X), size=ROWS)], np.float32)
         many = np.ascontiguousarray(data.X[np.random.default_rng(1).integers(len(data.X), size=BATCH)], np.float32)
@@ -162,8 +164,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", nargs="+", default=["california", "churn", "concrete"])
     parser.add_argument("--student", nargs="+", default=["boosted", "mlp"])
+    parser.add_argument("--model", default="", help="models whose name holds this, alone")
     parser.add_argument("--write", action="store_true", help="write docs/results/latency.md")
     options = parser.parse_args()
+    notes = (
+        "Microseconds a row. 'C' times are a loop in C (gcc -O2), the others single calls from Python (medians). Ratios above 1 say how\n"
+        "many times faster the student is; the batch ratio is the student's time (numpy) over the model's own (native), both of 5,000 rows."
+    )
     rows = []
     for name in options.dataset:
         data = load(name)
@@ -172,12 +179,7 @@ def main() -> None:
             continue
         for row in rows_of(data, options):
             rows.append(row)
-            print(*row, flush=True)
-    notes = (
-        "Microseconds a row. 'C' times are a loop in C (gcc -O2), the others single calls from Python (medians). Ratios above 1 say how\n"
-        "many times faster the student is; the batch ratio is the student's time (numpy) over the model's own (native), both of 5,000 rows."
-    )
-    publish("latency", "Time of a row: students of 10 KB beside their models", COLUMNS, rows, notes, write=options.write)
+            publish("latency", "Time of a row: students of 10 KB beside their models", COLUMNS, rows, notes, write=options.write)
 
 
 if __name__ == "__main__":
