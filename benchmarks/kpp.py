@@ -28,14 +28,15 @@ from table import RESULTS, markdown, publish
 from treespec import KPPClassifier, KPPRegressor, LeafEmbedding
 from treespec.estimators.out_of_fold import KPP_NAME, RAW_NAME
 from treespec.kpp.penalty_path import Path as PenaltyPath
-from treespec.plugins import manager
+from treespec.plugins import manager, plugins
 
 DATA = ("breast_cancer", "california", "concrete", "spambase", "wine_quality_red")
 TREES = 200
 SAMPLE = 2000  # rows of california, as in the paper
 BASES = ("random forest", "extra trees", "gradient boosting", "XGBoost", "LightGBM", "CatBoost")
 BASELINES = (*BASES, "raw linear")
-KNOWN = BASES if find_spec("treespec_catboost") else BASES[:-1]  # CatBoost's adapter is a package of its own
+ADAPTERS = " ".join(p.owner for p in plugins() if p.kind == "adapter")
+KNOWN = BASES if "catboost" in ADAPTERS else BASES[:-1]  # CatBoost's adapter is a package of its own
 LEAF_ALPHAS = np.logspace(-2, 3, 6)
 LEAF_CS = np.logspace(-3, 1, 5)
 STORE = RESULTS / "kpp.jsonl"
