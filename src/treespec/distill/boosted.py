@@ -34,6 +34,7 @@ _GRID: tuple[tuple[float, tuple[float, ...], tuple[int, ...], tuple[int, ...]], 
 
 _SMALL = 6000  # rows up to which candidates are cross-validated instead of judged on one validation set
 _MOST_ROUNDS = 1000
+_MOST_FOR_FEW, _ROWS_A_ROUND = 250, 20  # few rows are soon learned: so many rounds, and one for so many rows
 _CHECKPOINTS = 24
 _JUDGED = 4000  # validation rows that candidates are compared on
 _MIXES = (0.75, 0.5, 0.0)
@@ -178,7 +179,8 @@ class _Search:
         """Return more rounds than can fit."""
         a_split = 7 if self.budget < _GRID[0][0] else 9  # bits: the index, the shape, a share of the tables
         bits = (config.leaves - 1) * a_split + config.leaves * min(self.leaf_bits)
-        return int(np.clip(self.budget * 8 // (bits * self.problem.n_outputs), 1, _MOST_ROUNDS))
+        most = min(_MOST_ROUNDS, _MOST_FOR_FEW + self.data.n_rows // _ROWS_A_ROUND)
+        return int(np.clip(self.budget * 8 // (bits * self.problem.n_outputs), 1, most))
 
     def _target(self, mix: float) -> Array:
         labels = self.problem.labels

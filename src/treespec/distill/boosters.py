@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.distill.problem import Loss
-from treespec.ir import Forest
+from treespec.ir import ALL_OUTPUTS, Forest
+from treespec.ir.prune import prune
 
 Array = NDArray[np.float64]
 
@@ -144,21 +145,11 @@ def one_output(forest: Forest, k: int) -> Forest:
 def trees_of(forest: Forest, chosen: NDArray[np.integer], value: Array | None = None) -> Forest:
     """Return a forest of some trees, in the given order, of one output (that of ``value``, by default the first)."""
     value = forest.value[:, :1] if value is None else value
-    parts = [np.arange(forest.tree_offset[t], forest.tree_offset[t + 1]) for t in chosen]
-    nodes = np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64)
-    sizes = np.array([len(p) for p in parts], dtype=np.int64)
-    place = np.full(forest.n_nodes + 1, -1)  # the last entry is for LEAF
-    place[nodes] = np.arange(len(nodes))
-    width = np.diff(forest.category_offset)[nodes]
-    codes = [forest.category[forest.category_offset[v] : forest.category_offset[v + 1]] for v in nodes[width > 0]]
-    pick: dict[str, Any] = {name: None if (a := getattr(forest, name)) is None else a[nodes] for name in ("cover", "count")}
-    return Forest(
-        tree_offset=np.concatenate([[0], np.cumsum(sizes)]), left=place[forest.left[nodes]], right=place[forest.right[nodes]],
-        feature=forest.feature[nodes], threshold=forest.threshold[nodes], default_left=forest.default_left[nodes], value=value[nodes],
-        n_features=forest.n_features, category_offset=np.concatenate([[0], np.cumsum(width)]),
-        category=np.concatenate([*codes, np.empty(0, np.int32)]), category_left=forest.category_left[nodes],
-        categorical=forest.categorical[nodes], inputs=forest.inputs, **pick,
-    )  # fmt: skip
+    plain: dict[str, Any] = {
+        "tree_output": np.full(forest.n_trees, ALL_OUTPUTS), "base_score": np.zeros(1), "aggregation": "sum", "sum_dtype": "float64",
+        "link": "identity", "link_scale": 1.0, "task": "regression", "classes": None, "gain": None, "impurity": None,
+    }  # fmt: skip
+    return prune(forest.with_values(value, **plain), ~forest.is_leaf, chosen).forest
 
 
 def _histogram(

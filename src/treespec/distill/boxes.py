@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.ir import LEAF, Forest, stats
+from treespec.ir import Forest, stats
+from treespec.ir.prune import prune
 
 Array = NDArray[np.float64]
 
@@ -50,42 +51,22 @@ def coarse(forest: Forest, trees: NDArray[np.intp], smallest: float) -> Forest:
     Leaf values are dropped; ``count`` holds `rows_of_nodes`, and categorical columns hold codes.
     """
     rows = rows_of_nodes(forest)
-    tree = stats.tree_of(forest)
-    share = rows / rows[forest.tree_offset[:-1]][tree]
-    kept, split = np.zeros(forest.n_nodes, bool), np.zeros(forest.n_nodes, bool)
-    kept[forest.tree_offset[:-1][trees]] = True
-    for level in stats.levels(forest)[:-1]:
-        nodes = level[kept[level] & ~forest.is_leaf[level] & (share[level] >= smallest)]
-        split[nodes] = kept[forest.left[nodes]] = kept[forest.right[nodes]] = True
-    node = np.flatnonzero(kept)
-    here = split[node]
-    new = np.cumsum(kept) - 1
-    width = np.diff(forest.category_offset)
-    return replace(
+    share = rows / rows[forest.tree_offset[:-1]][stats.tree_of(forest)]
+    bare = replace(
         forest,
-        tree_offset=np.concatenate([[0], np.cumsum(np.bincount(tree[node], minlength=forest.n_trees)[trees])]),
-        left=np.where(here, new[np.where(here, forest.left[node], 0)], LEAF),
-        right=np.where(here, new[np.where(here, forest.right[node], 0)], LEAF),
-        feature=np.where(here, forest.feature[node], -1),
-        threshold=np.where(here, forest.threshold[node], np.nan),
-        default_left=forest.default_left[node],
-        value=np.zeros((len(node), 1)),
-        tree_output=np.full(len(trees), -1),
+        value=np.zeros((forest.n_nodes, 1)),
+        tree_output=np.full(forest.n_trees, -1),
         base_score=np.zeros(1),
-        category_offset=np.concatenate([[0], np.cumsum((width * split)[node])]),
-        category=forest.category[np.repeat(split, width)],
-        category_left=forest.category_left[node],
-        categorical=forest.categorical[node] & here,
         cover=None,
-        count=rows[node],
+        count=rows,
         gain=None,
         impurity=None,
         inputs=replace(forest.inputs, categories=(), numbers_are_codes=False),
         task="regression",
         classes=None,
         link="identity",
-        native_id=None,
     )
+    return prune(bare, share >= smallest, trees).forest
 
 
 def boxes_of(forest: Forest) -> Boxes:

@@ -8,6 +8,7 @@ from treespec.distill.auto import auto
 from treespec.distill.boosted import boosted
 from treespec.distill.mlp import mlp
 from treespec.distill.packed import packed
+from treespec.distill.pruners import forestprune, fp_scate, leaf_refit, lop
 from treespec.distill.scate import scate
 from treespec.hooks import Register, hookimpl
 
@@ -19,4 +20,8 @@ def treespec_compressors(register: Register[Any]) -> None:
     register("scate", scate)
     register("packed", packed)
     register("boosted", boosted)
+    register("forestprune", forestprune)
+    register("lop", lop)
+    register("leaf-refit", leaf_refit)
+    register("fp-scate", fp_scate)
     register("auto", auto)

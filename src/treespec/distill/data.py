@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -45,6 +47,8 @@ class DistillData:
         Whether candidates are judged by labels or by the teacher.
     drawn : bool
         Whether the rows were drawn from the forest (and have no labels).
+    grow : callable or None
+        ``grow(rows)`` fits the model's like on some of the rows.
     """
 
     rows: RowData
@@ -53,6 +57,12 @@ class DistillData:
     validation: NDArray[np.intp]
     objective: Objective
     drawn: bool
+    grow: Callable[[NDArray[np.intp]], Forest | None] | None = None
+
+    @cached_property
+    def sibling(self) -> Forest | None:
+        """A forest of the teacher's kind, grown on ``fit`` alone; None where the model cannot be fitted again."""
+        return None if self.grow is None else self.grow(self.fit)
 
     @property
     def n_rows(self) -> int:

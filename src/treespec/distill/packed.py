@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from treespec.distill.data import DistillData
 from treespec.distill.report import fitted_on
+from treespec.distill.unseen import unseen
 from treespec.errors import BudgetError
 from treespec.hooks import Progress, Teacher
 from treespec.ir import Forest
@@ -82,6 +83,9 @@ def packed(
         student.report["in_sample"] = data.objective == "accuracy" and fitted_on(forest, data.rows.leaf_id, data.rows.sampled_from) != "no"
         X = take(data.rows.X, data.validation)
         student.report["validation_margin"] = student.margin(X).reshape(len(data.validation), -1)
+        fair = unseen(forest, data) if student.report["in_sample"] else None
+        if fair is not None:
+            student.report["fair_margin"] = fair[0].margin_of(fair[1][data.validation])
     return student
 
 

@@ -119,6 +119,7 @@ def make_report(
     made = dict(student.report or {})
     outcome = Outcome.of(teacher.forest)
     margin = made.pop("validation_margin", None)
+    made.pop("fair_margin", None)
     seen = "cannot tell" if data.drawn else fitted_on(teacher.forest, data.rows.leaf_id, data.rows.sampled_from)
     scores = [] if margin is None else _validation_scores(outcome, data, margin, seen)
     if holdout is not None:

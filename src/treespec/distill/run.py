@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from treespec.distill.budget import parse_budget
 from treespec.distill.data import DistillData, Objective, can_use_labels, split_rows
 from treespec.distill.probe import draw_rows
 from treespec.distill.report import Holdout, Report, make_report
+from treespec.distill.unseen import Adapt, grow_sibling
 from treespec.errors import DataNeededError, PluginError, TreespecError
 from treespec.hooks import Progress, RowData, Teacher
 from treespec.students import Student
@@ -35,6 +37,7 @@ def distill(
     compressors: Mapping[str, Callable[..., Any]],
     options: Mapping[str, Any],
     holdout: Holdout | None = None,
+    adapt: Adapt | None = None,
 ) -> Student:
     """Return a student of at most ``budget`` bytes, with its report.
 
@@ -55,11 +58,13 @@ def distill(
         Passed on to the compressor.
     holdout : Holdout, optional
         Rows that neither model was fitted on.
+    adapt : callable, optional
+        Turns a fitted model into a forest; with it the model's like can be fitted on fewer rows, to judge its trees fairly.
     """
     started = time.perf_counter()
     size = parse_budget(budget)
     _check_call(compressor, compressors[compressor], options, progress)
-    data = make_data(teacher, rows, objective, random_state)
+    data = make_data(teacher, rows, objective, random_state, adapt)
     extra = {"compressors": compressors} if compressor == "auto" else {}
     student = compressors[compressor](teacher, size, data=data, random_state=random_state, progress=progress, **extra, **options)
     if student.n_bytes > size:
@@ -120,7 +125,9 @@ def _check_types(compressor: str, function: Callable[..., Any], options: Mapping
             )
 
 
-def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: Any) -> DistillData:
+def make_data(
+    teacher: Teacher, rows: RowData | None, objective: str, random_state: Any, adapt: Adapt | None = None
+) -> DistillData:
     """Return the rows to learn from, split; drawn from the forest where there are none.
 
     Raises
@@ -150,4 +157,5 @@ def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_sta
         rows = RowData(X, None, None, teacher.apply(X), teacher.apply, teacher.margin)
     margin = teacher.forest.margin_of(rows.leaf_id)
     fit, validation = split_rows(rows.y, rows.n_rows, seed, classes=teacher.forest.task in ("binary", "multiclass"))
-    return DistillData(rows, margin, fit, validation, chosen, drawn)
+    grow = None if adapt is None else partial(grow_sibling, adapt, teacher.forest, rows, random_state=seed)
+    return DistillData(rows, margin, fit, validation, chosen, drawn, grow)

@@ -6,13 +6,13 @@ smoother; other boosters: the kernel of their trees); the loss is the spectrum-w
 Gram penalty; the prediction is ``c . g(x)``, ``c = Lambda Psi.T y``. The output layer and c are both linear, so they fold into one layer,
 and P costs no bytes.
 
-The spectrum and c are those of all rows, validation rows included; only the net is fitted on the others while candidates are compared. The
-validation loss of ``scate`` is therefore a little optimistic beside that of other compressors.
+While candidates are compared, c comes from the labels of the other rows alone (those of validation rows count as the mean); the spectrum,
+in which no label enters but through the trees, is that of all rows throughout.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class Directions:
         Squared eigenvalues over the largest.
     coefficients : (P, k) array
         ``psi @ coefficients + offset`` is the rank-P prediction.
+    compared : (P, k) array
+        The same from the labels of the rows that candidates are fitted on.
     offset : (k,) array
     smoother : str
     """
@@ -63,6 +65,7 @@ class Directions:
     psi: Array
     weight: Array
     coefficients: Array
+    compared: Array
     offset: Array
     smoother: str
 
@@ -127,7 +130,7 @@ def scate(
     scale = np.full(problem.n_outputs, 1.0 if head == "mean" else problem.margin_scale)
     output = Output(head, scale, directions.offset * scale, directions.coefficients)
     student = build(forest, inputs, final.net, output, precision)
-    judged = build(forest, inputs, [winner.net], output, precision)
+    judged = build(forest, inputs, [winner.net], replace(output, matrix=directions.compared), precision)
     student.report = {
         "compressor": "scate",
         "chosen": winner.to_dict() | {"rank": directions.psi.shape[1], "smoother": directions.smoother, "precision": precision},
@@ -160,7 +163,16 @@ def find_directions(forest: Forest, data: DistillData, problem: Problem, rank: i
     found = spectrum(smoother, max(1, P), random_state=random_state)
     offset = np.full(y.shape[1], start)
     root = np.sqrt(data.n_rows)
-    return Directions(found.left * root, (found.values / found.values[0]) ** 2, found.coefficients(y - offset) / root, offset, name)
+    c, compared = (found.coefficients(labels - offset) / root for labels in (y, _without(y, data)))
+    return Directions(found.left * root, (found.values / found.values[0]) ** 2, c, compared, offset, name)
+
+
+def _without(y: Array, data: DistillData) -> Array:
+    """Return labels from which nothing can be told of the validation rows: theirs are the mean, the others deviate as much as all did."""
+    mean = y[data.fit].mean(axis=0)
+    out = np.repeat(mean[None], len(y), axis=0)
+    out[data.fit] += (y[data.fit] - mean) * (len(y) / len(data.fit))
+    return out
 
 
 def _smoother(forest: Forest, data: DistillData) -> tuple[Any, str, float]:
@@ -216,7 +228,7 @@ def _fit(
     weight = None if data.rows.sample_weight is None else data.rows.sample_weight[data.validation]
 
     def judge(outputs: Array) -> list[float]:
-        errors = ((outputs @ directions.coefficients + directions.offset - wanted) ** 2).mean(axis=2)
+        errors = ((outputs @ directions.compared + directions.offset - wanted) ** 2).mean(axis=2)
         return [float(v) for v in np.average(errors, axis=1, weights=weight)]
 
     return train(

@@ -24,10 +24,12 @@ class Gaps:
     ----------
     X : (n, p) float32
         Encoded rows.
+    most : int, optional
+        Of a column with more gaps, so many are kept, with about as many rows between each two: thresholds then do move rows.
     """
 
-    def __init__(self, X: Float32) -> None:
-        self._values = [_with_ends(np.unique(column[np.isfinite(column)])) for column in X.T]
+    def __init__(self, X: Float32, most: int | None = None) -> None:
+        self._values = [_with_ends(_distinct(column[np.isfinite(column)], most)) for column in X.T]
 
     def shorten(self, forest: Forest) -> Forest:
         """Return the forest with every numerical threshold moved inside its gap; those in one gap become the same."""
@@ -40,6 +42,14 @@ class Gaps:
             used, where = np.unique(gap, return_inverse=True)  # values[gap - 1] <= threshold < values[gap]
             threshold[at] = _short(values[used - 1], values[used])[where]
         return forest.with_values(forest.value, threshold=threshold)
+
+
+def _distinct(column: Float32, most: int | None) -> Float32:
+    """Return the distinct values, or some of them."""
+    values = np.unique(column)
+    if most is None or len(values) <= most:
+        return values
+    return np.unique(np.quantile(column, np.linspace(0, 1, most), method="nearest"))
 
 
 def _with_ends(values: Float32) -> Float32:

@@ -74,6 +74,7 @@ class _Distilled(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             progress=None,
             compressors={s.name: s.function for s in manager().registry("compressor").values()},
             options={},
+            adapt=manager().adapt,
         )
 
 

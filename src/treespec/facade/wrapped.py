@@ -374,6 +374,7 @@ class Wrapped:
             compressors={s.name: s.function for s in manager().registry("compressor").values()},
             options=options,
             holdout=check_holdout(holdout, self.forest),
+            adapt=manager().adapt,
         )
 
     @property

@@ -70,3 +70,15 @@ def pull_up(forest: Forest, weight: NDArray[np.floating]) -> NDArray[np.floating
         inner = nodes[~forest.is_leaf[nodes]]
         out[inner] += out[forest.left[inner]] + out[forest.right[inner]]
     return out
+
+
+def ancestors(forest: Forest, depths: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return the (len(depths), n_nodes) ancestors of all nodes at each of some ascending depths; nodes above that depth are their own."""
+    above, own = parent(forest), depth(forest)
+    out = np.empty((len(depths), forest.n_nodes), np.int32)
+    now = np.arange(forest.n_nodes, dtype=np.int32)
+    for row, d in zip(out[::-1], depths[::-1], strict=True):
+        while (deeper := own[now] > d).any():
+            now = np.where(deeper, above[now], now)
+        row[:] = now
+    return out

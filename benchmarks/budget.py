@@ -1,0 +1,216 @@
+"""The compression benchmark of the SCATE paper: every method on 15 data sets, two ensembles and two budgets, beside the published figures.
+
+    python benchmarks/budget.py --seeds 0            # every figure is kept in docs/results/budget.jsonl as soon as it is there
+    python benchmarks/budget.py --seeds 0 --write    # and the table made of what is there; nothing that is there is run again
+
+The paper's splits and preprocessing are not published, so gains are compared: a student's score minus its base's. Each method learns from
+the same rows and is chosen on the same validation rows; ``auto`` races the very students of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+from collections import defaultdict
+
+import numpy as np
+from datasets import load
+from distill import PUBLISHED, base_model, score
+from sklearn.model_selection import train_test_split
+from table import RESULTS, publish
+
+import treespec
+from treespec.distill.budget import parse_budget
+from treespec.distill.run import make_data
+from treespec.errors import TreespecError
+from treespec.plugins import manager
+
+CHEAPEST_FIRST = (
+    "breast_cancer", "auto_mpg", "banknote", "diabetes_pima", "boston", "student_por", "concrete", "friedman_1", "abalone",
+    "wine_quality_white", "spambase", "telco_churn", "churn", "california", "adult",
+)  # fmt: skip
+ENSEMBLES, BUDGETS = ("gbm", "rf"), ("10KB", "100KB")
+OURS = ("scate", "mlp", "packed", "boosted", "forestprune", "lop", "leaf-refit", "fp-scate")
+STORE = RESULTS / "budget.jsonl"
+SLOW = 20.0  # CPU seconds that a candidate may take
+
+
+def key(record):
+    return tuple(record[k] for k in ("data", "base", "seed", "budget", "method"))
+
+
+def stored():
+    """Return every figure that is there, by what it is of; the last one of a kind counts."""
+    if not STORE.exists():
+        return {}
+    return {key(r): r for r in map(json.loads, STORE.read_text(encoding="utf-8").splitlines())}
+
+
+def keep(record):
+    with STORE.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    print(*(f"{v:.4f}" if isinstance(v, float) else v for v in record.values()), flush=True)
+
+
+def distilled(compressor, wrapped, size, data, seed):
+    """Return a student or an error, and the seconds of CPU that it took."""
+    start = time.process_time()
+    try:
+        made = compressor(wrapped, size, data=data, random_state=seed, progress=None)
+    except TreespecError as error:
+        made = error
+    return made, time.process_time() - start
+
+
+def again(made):
+    """Return a compressor that gives what is there already."""
+
+    def compressor(*args, **options):
+        if isinstance(made, TreespecError):
+            raise made
+        return made
+
+    return compressor
+
+
+def run(name, ensemble, seed, done):
+    """Run what is not there yet of one data set, ensemble and seed."""
+    data = load(name)
+    if data is None:
+        print(f"skipped {name}: its file is not on this machine")
+        return
+    wanted = [b for b in BUDGETS if any((name, ensemble, seed, b, m) not in done for m in (*OURS, "auto"))]
+    if not wanted:
+        return
+    X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=seed)
+    wrapped = treespec.wrap(base_model(ensemble, data.task, seed).set_params(n_jobs=1).fit(X, y), X, y)
+    base = score(data, y_test, wrapped.predict(X_test))
+    registry = {s.name: s.function for s in manager().registry("compressor").values()}
+    rows = make_data(wrapped, wrapped.rows, "auto", seed, manager().adapt)
+    for budget in wanted:
+        head = {"data": name, "base": ensemble, "seed": seed, "budget": budget}
+        made = {m: distilled(registry[m], wrapped, parse_budget(budget), rows, seed) for m in OURS}
+        for method, (student, seconds) in made.items():
+            keep(head | {"method": method} | told(data, X_test, y_test, student, base, seconds))
+        cached = {m: again(student) for m, (student, _) in made.items()}
+        start = time.process_time()
+        winner = registry["auto"](
+            wrapped, parse_budget(budget), data=rows, random_state=seed, progress=None, compressors=cached, time_limit=np.inf
+        )
+        seconds = time.process_time() - start + sum(s for _, s in made.values())
+        entries = {e["compressor"]: e.get("loss", e.get("in-sample loss")) for e in winner.report["raced"]}
+        chosen = {"chosen": winner.report["compressor"], "validation": entries, "lossless": bool(getattr(made["packed"][0], "is_exact", False))}
+        keep(head | {"method": "auto"} | told(data, X_test, y_test, winner, base, seconds) | chosen)
+
+
+def told(data, X, y, student, base, seconds):
+    """Return the figures of a student, or why there is none."""
+    if isinstance(student, TreespecError):
+        return {"base_score": base, "score": None, "bytes": None, "seconds": seconds, "why": str(student).split("\n", maxsplit=1)[0]}
+    return {"base_score": base, "score": score(data, y, student.predict(X)), "bytes": student.n_bytes, "seconds": seconds}
+
+
+# ---- what it comes to
+
+
+def published():
+    """Return the published gains: (data, ensemble, budget) to {method: (gain, standard error)}."""
+    out = defaultdict(dict)
+    if PUBLISHED.exists():
+        with PUBLISHED.open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["score"] not in ("NA", "TO"):
+                    gain = float(row["score"]) - float(row["base_score"]), float(row["standard_error"])
+                    out[row["dataset"], row["ensemble"], row["budget"]][row["method"]] = gain
+    return out
+
+
+def gains(records, cell, method):
+    """Return gains over the seeds of one cell, those of no student left out."""
+    name, ensemble, budget = cell
+    of = [r for r in records if (r["data"], r["base"], r["budget"], r["method"]) == (name, ensemble, budget, method)]
+    return np.array([r["score"] - r["base_score"] for r in of if r["score"] is not None]), of
+
+
+def summary(records):
+    """Return columns and rows of the table, and its notes."""
+    reference = published()
+    columns = ["data", "base", "budget", "seeds", "base score", "best published", "auto", "chosen", "reached", "SCATE published", *OURS, "regret"]
+    rows, missed, regrets, reached, lossless, bad = [], [], [], [], [], []
+    for cell in [(d, e, b) for d in CHEAPEST_FIRST for e in ENSEMBLES for b in BUDGETS]:
+        auto, of = gains(records, cell, "auto")
+        if not len(auto):
+            rows.append([*cell, 0, *["NA"] * (len(columns) - 4)])
+            continue
+        own = {m: gains(records, cell, m)[0] for m in OURS}
+        theirs = reference.get(cell, {})
+        best = max(theirs.items(), key=lambda item: item[1][0], default=None)
+        regret = max(g.mean() for g in own.values() if len(g)) - auto.mean()
+        regrets.append(regret)
+        verdict = within(auto, best[1]) if best else None
+        reached.append(verdict)
+        scate = within(own["scate"], theirs["SCATE"]) if theirs and len(own["scate"]) else None
+        bad.append(scate)
+        kept = all(r["lossless"] for r in of)
+        lossless.append(within(np.zeros(1), best[1]) if kept and best else verdict)
+        if best:
+            missed.append((auto.mean() - best[1][0], cell, best[0], of[0]["chosen"]))
+        rows.append([
+            *cell, len(auto), f"{np.mean([r['base_score'] for r in of]):.3f}", shown(best), spread(auto), "/".join(sorted({r["chosen"] for r in of})),
+            {True: "yes", False: "no", None: ""}[verdict], shown(("", theirs["SCATE"])) if theirs else "",
+            *[spread(own[m]) if len(own[m]) else "NA" for m in OURS], f"{regret:.3f}",
+        ])  # fmt: skip
+    slow = sum(r["seconds"] > SLOW and r["method"] != "auto" for r in records)
+    seconds = [r["seconds"] for r in records if r["method"] != "auto"]
+    notes = f"""R2 for regression, accuracy for classes, on a fifth of the rows that no model was fitted on. Figures are gains: score minus base score, mean (and
+standard error over the seeds, where there are several). *best published*: of all methods in the paper. *reached*: the gain of `auto` is at least
+that gain minus one combined standard error (of one seed, none is known, and the published one alone counts). *regret*: of `auto` to the best of
+the other columns on the test rows. NA: not run, or no student of that size (`packed`: the model's own trees do not fit).
+
+* `auto` reached the best published gain in {sum(map(bool, reached))} of {len(reached)} cells that were run (60 in all).
+* Where the model itself fits lossless, `auto` races it; had it been taken without a race: {sum(map(bool, lossless))} of {len(lossless)}.
+* `scate` reached the published SCATE in {sum(map(bool, bad))} of {len(bad)}.
+* Mean regret of `auto`: {np.mean(regrets):.4f}, largest {np.max(regrets):.4f}.
+* {slow} of {len(seconds)} candidates took more than {SLOW:.0f} s of CPU; median {np.median(seconds):.1f} s, largest {np.max(seconds):.0f} s.
+
+The ten cells where `auto` is farthest below (or least above) the best published gain: """
+    notes += "; ".join(f"{c[0]} {c[1]} {c[2]} {gap:+.3f} (chosen {chosen}; published: {m})" for gap, c, m, chosen in sorted(missed)[:10]) + "."
+    return columns, rows, notes
+
+
+def within(ours, theirs):
+    """Tell whether gains are on average at least the published one less one combined standard error."""
+    own = ours.std(ddof=1) / np.sqrt(len(ours)) if len(ours) > 1 else 0.0
+    return bool(ours.mean() >= theirs[0] - np.hypot(theirs[1], own))
+
+
+def spread(values):
+    error = f" +- {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():+.3f}{error}"
+
+
+def shown(item):
+    if item is None:
+        return ""
+    method, (gain, error) = item
+    return f"{method} {gain:+.3f} +- {error:.3f}".strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", nargs="+", default=CHEAPEST_FIRST, choices=CHEAPEST_FIRST)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--write", action="store_true", help="write the table to docs/results/budget.md")
+    options = parser.parse_args()
+    for seed in options.seeds:
+        for name in options.dataset:
+            for ensemble in ENSEMBLES:
+                run(name, ensemble, seed, stored())
+    columns, rows, notes = summary(list(stored().values()))
+    publish("budget", "Every method at 10 KB and 100 KB", columns, rows, notes, write=options.write)
+
+
+if __name__ == "__main__":
+    main()
