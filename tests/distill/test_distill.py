@@ -199,7 +199,7 @@ BAD = [
         TreespecError,
         r"options of the compressor 'mlp' \(precision, steps\), but got 'step'",
     ),
-    ({"budget": "1KB", "steps": 3}, TreespecError, r"'auto' \(it has none\)"),
+    ({"budget": "1KB", "steps": 3}, TreespecError, r"'auto' \(time_limit\)"),
     ({"budget": "1KB", "sample_weight": np.ones(442)}, DataNeededError, "sample_weight alone"),
     ({"budget": "1KB", "holdout": DIABETES[0]}, DataMismatchError, r"two things, \(X, y\)"),
     ({"budget": "1KB", "holdout": (DIABETES[0][:, :3], DIABETES[1])}, DataMismatchError, "10 columns"),

@@ -108,8 +108,8 @@ class _Race:
         if self.decided:
             best = self.entries[-1]["compressor"]
         else:
-            judged = _with(self.entries, "loss") or _with(self.entries, "in-sample loss")
-            best = min(judged, key=lambda entry: entry.get("loss", entry.get("in-sample loss")))["compressor"]
+            key = "loss" if _with(self.entries, "loss") else "in-sample loss"
+            best = min(_with(self.entries, key), key=lambda entry: float(entry[key]))["compressor"]
         student: Any = self.students[best]
         student.report = dict(student.report) | {"compressor": best, "raced": self.entries}
         won: Student = student

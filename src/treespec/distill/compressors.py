@@ -6,9 +6,10 @@ from typing import Any
 
 from treespec.distill.auto import auto
 from treespec.distill.boosted import boosted
+from treespec.distill.fp_scate import fp_scate
 from treespec.distill.mlp import mlp
 from treespec.distill.packed import packed
-from treespec.distill.pruners import forestprune, fp_scate, leaf_refit, lop
+from treespec.distill.pruners import forestprune, leaf_refit, lop
 from treespec.distill.scate import scate
 from treespec.hooks import Register, hookimpl
 

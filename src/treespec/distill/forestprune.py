@@ -19,6 +19,7 @@ _NUMBERS = 24_000_000  # node values held at a time; rows are drawn where there 
 _SWEEPS = 5
 _PRICES = 12
 _RIDGE = 1e-3
+_TINY = 1e-12
 _A_TREE = 16  # splits of a tree of a small forest, to begin with
 
 
@@ -59,14 +60,15 @@ class _Layers:
         self.outputs = [np.arange(k) if o == ALL_OUTPUTS else np.array([o]) for o in f.tree_output]
         above = stats.ancestors(f, self.depths)
         leaf = grove.leaf_id[self.rows]
-        self.says: list[Array] = []
+        self.says: list[NDArray[np.float32]] = []
         for t in range(f.n_trees):
             own = self.outputs[t]
             value = f.value[above[:, leaf[:, t]]][:, :, own].astype(np.float32)  # (depths, rows, outputs)
             mean = (value * self.bend[:, own]).sum(axis=1, keepdims=True) / self.bend[:, own].sum(axis=0)
-            self.says.append(((value - mean) * np.sqrt(self.bend[:, own])).reshape(len(self.depths), -1))
+            centred = (value - mean) * np.sqrt(self.bend[:, own])
+            self.says.append(centred.reshape(len(self.depths), -1).astype(np.float32))
         self.target = (self.rest * np.sqrt(self.bend)).astype(np.float32)
-        self.square = np.stack([(s * s).sum(axis=1) for s in self.says])
+        self.square = np.stack([(s * s).sum(axis=1) for s in self.says]).astype(float)
 
     def search(self, n_splits: int) -> tuple[NDArray[np.intp], Array]:
         """Return the place in ``depths`` and the weight of each tree, for the lowest price at which at most ``n_splits`` are left."""
@@ -97,17 +99,18 @@ class _Layers:
             rest = self._rest(chosen, weight)
             for t, says in enumerate(self.says):
                 own = self.outputs[t]
-                own_weight = np.float32(weight[t])
-                part = rest[:, own].ravel() + own_weight * says[chosen[t]]
-                worth = 2 * weight[t] * (says @ part) - weight[t] ** 2 * self.square[t] - price * self.cost[t]
+                part = rest[:, own].ravel() + np.float32(weight[t]) * says[chosen[t]]
+                along = np.maximum(says @ part, 0)
+                worth = along**2 / np.maximum(self.square[t], _TINY) - price * self.cost[t]
                 chosen[t] = int(worth.argmax())
-                rest[:, own] = (part - own_weight * says[chosen[t]]).reshape(-1, len(own))
+                weight[t] = along[chosen[t]] / max(self.square[t, chosen[t]], _TINY) if chosen[t] else weight[t]
+                rest[:, own] = (part - np.float32(weight[t]) * says[chosen[t]]).reshape(-1, len(own))
             weight = self._weights(chosen, weight)
             if (chosen == before).all():
                 break
         return chosen, weight
 
-    def _rest(self, chosen: NDArray[np.intp], weight: Array) -> Array:
+    def _rest(self, chosen: NDArray[np.intp], weight: Array) -> NDArray[np.float32]:
         rest = self.target.copy()
         for t in np.flatnonzero(chosen):
             rest[:, self.outputs[t]] -= (np.float32(weight[t]) * self.says[t][chosen[t]]).reshape(len(rest), -1)

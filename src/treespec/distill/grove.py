@@ -98,8 +98,8 @@ class Grove:
     def rows(self) -> Array:
         """(n_nodes,) weight of the rows in each node."""
         weight = np.repeat(self.goal.weight, self.leaf_id.shape[1])
-        at_leaf = np.bincount(self.leaf_id.ravel(), weight, self.forest.n_nodes)
-        return np.asarray(stats.pull_up(self.forest, at_leaf))
+        at_leaf = np.bincount(self.leaf_id.ravel(), weight, self.forest.n_nodes).astype(np.float64)
+        return np.asarray(stats.pull_up(self.forest, at_leaf), dtype=np.float64)
 
     @cached_property
     def gain(self) -> Array:

@@ -125,9 +125,7 @@ def _check_types(compressor: str, function: Callable[..., Any], options: Mapping
             )
 
 
-def make_data(
-    teacher: Teacher, rows: RowData | None, objective: str, random_state: Any, adapt: Adapt | None = None
-) -> DistillData:
+def make_data(teacher: Teacher, rows: RowData | None, objective: str, random_state: Any, adapt: Adapt | None = None) -> DistillData:
     """Return the rows to learn from, split; drawn from the forest where there are none.
 
     Raises

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from treespec.distill.boosted_join import Frame
 from treespec.distill.data import DistillData
-from treespec.distill.grove import Array, Goal, Grove, scores_of
+from treespec.distill.grove import Goal, Grove, scores_of
 from treespec.distill.judge import judge, wanted_of
 from treespec.distill.problem import Problem, pose
 from treespec.distill.refit import refit
 from treespec.distill.shorten import Gaps
+from treespec.distill.unseen import unseen
 from treespec.errors import BudgetError
 from treespec.hooks import Progress, Teacher
 from treespec.ir import Forest
 from treespec.ir.prune import node_means
-from treespec.distill.unseen import unseen
 from treespec.students.packed import PackedStudent
 from treespec.students.packed_format import estimate, pack
 

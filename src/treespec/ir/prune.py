@@ -34,7 +34,7 @@ class Pruned:
 
     def route(self, leaf_id: NDArray[np.integer[Any]], trees: NDArray[np.integer[Any]] | None = None) -> NDArray[np.int32]:
         """Return the leaves that rows reach now, from those (n, n_trees) that they reached; ``trees`` as for `prune`."""
-        return self.stand_in[leaf_id if trees is None else leaf_id[:, trees]]
+        return np.asarray(self.stand_in[leaf_id if trees is None else leaf_id[:, trees]])
 
 
 def prune(forest: Forest, split: NDArray[np.bool_], trees: NDArray[np.integer[Any]] | None = None, **changes: Any) -> Pruned:
