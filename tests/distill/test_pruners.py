@@ -249,7 +249,8 @@ def test_what_they_cannot_prune_is_refused():
             w.distill("1KB", compressor=name)
 
 
-def test_fp_scate_learns_from_pruned_trees():
+def test_fp_scate_learns_from_pruned_trees(monkeypatch):
+    monkeypatch.setattr("treespec.distill.fp_scate._LEAST", 0)
     w = treespec.wrap(RandomForestRegressor(50, max_depth=9, random_state=0).fit(*DIABETES), *DIABETES)
     student = w.distill(700, compressor="fp-scate", max_steps=300)
     chosen = student.report.settings["chosen"]

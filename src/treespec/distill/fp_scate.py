@@ -22,6 +22,8 @@ from treespec.students.mlp import MLPStudent
 PRUNED_TO = 20
 """``fp-scate`` learns the kernel of trees that would be packed into so many times the budget."""
 
+_LEAST = 5_000  # bytes: the trees of smaller budgets are the same, and so are the columns that they use and the smallest student
+
 _STRUCTURE = (
     "tree_offset", "left", "right", "feature", "threshold", "default_left", "category_offset", "category", "category_left", "categorical",
     "tree_output", "inputs",
@@ -49,7 +51,7 @@ def fp_scate(
     """
     if progress is not None:
         progress("fp-scate: prune", 0.0)
-    grove = thin_forest(prune_layers, teacher, PRUNED_TO * budget, data)
+    grove = thin_forest(prune_layers, teacher, PRUNED_TO * max(budget, _LEAST), data)
     fields: dict[str, Any] = {name: getattr(grove.forest, name) for name in _STRUCTURE}
     none: dict[str, Any] = {"cover": None, "count": None, "gain": None, "impurity": None, "native_id": None}
     value = np.zeros((grove.forest.n_nodes, teacher.forest.n_outputs))
