@@ -38,8 +38,8 @@ def _route(forest: Forest, X: Any) -> NDArray[np.int32]:
 def grow_sibling(adapt: Adapt, forest: Forest, rows: RowData, chosen: NDArray[np.intp], random_state: int) -> Forest | None:
     """Return the forest of the same estimator fitted on the ``chosen`` rows alone.
 
-    None where the rows are a sample, where the model is no scikit-learn estimator (a booster, a file), or where it cannot be fitted on these rows as it is (early stopping that
-    wants rows of its own, a class that is missing).
+    None where the rows are a sample, where the model is no scikit-learn estimator (a booster, a file), or where it cannot be fitted on
+    these rows as it is (early stopping that wants rows of its own, a class that is missing).
     """
     model: Any = rows.model
     if rows.y is None or rows.sampled_from is not None or not (hasattr(model, "get_params") and hasattr(model, "fit")):
