@@ -24,8 +24,11 @@ from treespec.operators.rows import BlockRows
 from treespec.plugins import manager
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scipy.sparse import csr_array
 
+    from treespec.distill.pareto import Pareto
     from treespec.hooks import Native, Progress
     from treespec.kpp.model import KPP
     from treespec.operators.spectrum import Spectrum
@@ -376,6 +379,31 @@ class Wrapped:
             holdout=check_holdout(holdout, self.forest),
             adapt=manager().adapt,
         )
+
+    def pareto(self, budgets: Sequence[str | int], X: Any = None, y: Any = None, **options: Any) -> Pareto:
+        """Return the rate-distortion curve of the model: what each budget buys.
+
+        Parameters
+        ----------
+        budgets : sequence of str or int
+            As `distill` takes them.
+        X, y : optional
+            As for `distill`.
+        **options
+            Those of `distill`, for example ``compressor`` and ``holdout``.
+
+        Returns
+        -------
+        Pareto
+            ``.points`` by budget, each with its student; ``.to_frame()``, ``.plot()``. Budgets that no student fits are told so.
+
+        Notes
+        -----
+        Takes as long as `distill` does, for each budget.
+        """
+        from treespec.distill.pareto import trace
+
+        return trace(budgets, lambda budget: self.distill(budget, X, y, **options))
 
     @property
     def has_rows(self) -> bool:
