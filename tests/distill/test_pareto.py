@@ -1,5 +1,7 @@
 """The curve: a point for each budget, in order, with its student; what fits nowhere is told; the picture shows what the table says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
@@ -46,6 +48,22 @@ def test_the_picture_shows_the_students_and_the_model(wrapped):
     faithful = wrapped.pareto([600, 2000], compressor="packed", objective="fidelity")
     ax = faithful.plot()
     assert ax.get_ylabel() == "fidelity to the model" and len(ax.get_lines()) == 1
+    plt.close("all")
+
+
+def test_the_report_draws_its_race(wrapped):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    raced = ({"compressor": "a", "loss": 0.3}, {"compressor": "b", "loss": 0.1}, {"compressor": "c", "refused": "too small"})
+    report = replace(wrapped.distill(600, compressor="leaf-refit").report, candidates=raced, chosen="b")
+    ax = report.plot()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b (chosen)"]
+    assert [bar.get_width() for bar in ax.patches] == [0.3, 0.1]
+    own = wrapped.distill(600, compressor="leaf-refit").report
+    labels = [t.get_text() for t in own.plot().get_yticklabels()]
+    assert len(labels) == len(own.candidates) and labels[-1].endswith("(chosen)") and "alpha" in labels[-1]
     plt.close("all")
 
 

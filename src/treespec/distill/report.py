@@ -92,6 +92,19 @@ class Report:
 
         return pd.DataFrame([asdict(s) for s in self.scores])
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the validation loss of every compressor that was raced (of every candidate, where none was); return the matplotlib axes."""
+        from treespec.plots.race import plot_race
+
+        judged = [c for c in self.candidates if "loss" in c]
+        if any("compressor" in c for c in judged):
+            names = [str(c["compressor"]) for c in judged]
+            chosen = names.index(self.chosen) if self.chosen in names else -1
+        else:
+            names = [f"{k + 1}: {_line({n: v for n, v in c.items() if n != 'loss'})}" for k, c in enumerate(judged)]
+            chosen = min(range(len(judged)), key=lambda k: judged[k]["loss"], default=-1)
+        return plot_race(names, [float(c["loss"]) for c in judged], chosen=chosen, ax=ax)
+
     def __str__(self) -> str:
         """Return the report as text."""
         lines = [
