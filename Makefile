@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: help install demo test test-slow test-embedded check format docs bench clean
+.PHONY: matrix help install demo test test-slow test-embedded check format docs bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ bench: $(BENCH_STAMP)  ## run the benchmarks and print their tables (long)
 	$(BIN)/python benchmarks/spectrum.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/kpp.py
+
+matrix:  ## run the tests with the oldest and newest versions, and with each extra hidden (long)
+	PYTHON=$(PYTHON) .ci/matrix
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -146,6 +146,16 @@ class Gtil(Reference):
         return columns[:, 0] if columns.shape[1] == 1 else columns
 
 
+class Whole(Reference):
+    """Models of scikit-learn that are made of models: they tell no leaves, and are judged by their predictions."""
+
+    def leaf(self, rows):
+        return None
+
+    def margin(self, rows):
+        return None
+
+
 def reference_of(model):
     """Return the framework's own answers for a fitted model."""
     module, name = type(model).__module__, type(model).__name__
@@ -158,6 +168,8 @@ def reference_of(model):
         return Lightgbm(model)
     if "treelite" in bases:
         return Gtil(model)
+    if "sklearn" in bases and not hasattr(model, "apply"):
+        return Whole(model)
     if "sklearn" in bases:
         return Forests(model)
     raise TypeError(f"no reference for {module}.{name}")

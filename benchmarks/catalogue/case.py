@@ -27,7 +27,9 @@ class Case:
     make : callable
         Returns the fitted model.
     refused : str
-        Part of the reason where the model must be refused; "" where it must be exact.
+        Part of the reason (a regular expression) where the model must be refused; "" where it must be exact.
+    whole : bool
+        Whether the model is judged by its predictions alone: it is made of models and tells no leaves.
     frames : callable
         Returns frames whose rows are compared beside arrays.
     """
@@ -38,6 +40,7 @@ class Case:
     make: Callable[[], Any]
     refused: str = ""
     frames: Callable[[], Sequence[Any]] = tuple
+    whole: bool = False
 
 
 @dataclass(frozen=True)

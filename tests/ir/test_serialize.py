@@ -140,3 +140,11 @@ def test_another_version_says_so():
     data[4] = 9
     with pytest.raises(FileFormatError, match="version 9"):
         serialize.loads(bytes(data))
+
+
+def test_the_width_of_text_labels_is_no_difference():
+    wide = np.array(["a", "b"], dtype="<U21")
+    forest = grow(np.random.default_rng(0), n_outputs=2)
+    forest = forest.with_values(forest.value, task="binary", classes=(wide,))
+    assert forest.equals(Forest.from_bytes(forest.to_bytes()))
+    assert not forest.equals(forest.with_values(forest.value, classes=(np.array(["a", "c"]),)))

@@ -214,7 +214,8 @@ def _statistic(document: XgboostDocument, name: str, at: NDArray[np.int64]) -> N
     parts = [t[name] for t in document.trees]
     if not parts or any(len(p) != len(t["left_children"]) for p, t in zip(parts, document.trees, strict=True)):
         return None
-    return np.concatenate(parts)[at].astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        return np.concatenate(parts)[at].astype(np.float64)
 
 
 def _gain(document: XgboostDocument, structure: TreeliteStructure, at: NDArray[np.int64]) -> NDArray[np.float64] | None:

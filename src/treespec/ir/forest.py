@@ -221,7 +221,7 @@ class Forest:
         return serialize.loads(data)
 
     def equals(self, other: Forest) -> bool:
-        """Tell whether all fields are equal, bit for bit."""
+        """Tell whether all fields are equal, bit for bit (labels as text)."""
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
     def __repr__(self) -> str:
@@ -239,7 +239,8 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        alike = a.dtype == b.dtype or (a.dtype.kind == b.dtype.kind == "U")  # the width of text is not kept
+        return alike and a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, InputRule) and isinstance(b, InputRule):
