@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import (
@@ -80,7 +80,16 @@ def data_of(forest, X, y, objective="accuracy"):
     return DistillData(rows, forest.margin_of(rows.leaf_id), order[k:], order[:k], objective, False)
 
 
+def leaf_alone():
+    """A tree of one leaf, and rows of which those to fit have a mean that takes a byte more than the mean of all."""
+    forest = strategies.grow(np.random.default_rng(0), n_trees=1, max_depth=0, n_features=1, split=0.0, aggregation="sum")
+    X = strategies.rows(np.random.default_rng(2), forest, 8)
+    return strategies.Case(forest, X, forest.apply(X), 2)
+
+
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@example(leaf_alone(), lop, 1, True)
+@example(leaf_alone(), lop, 15, True)
 @given(strategies.cases(min_rows=8, max_rows=40), st.sampled_from([forestprune, lop, leaf_refit]), st.integers(1, 400), st.booleans())
 def test_any_forest_any_budget(case, compressor, budget, labelled):
     forest = case.forest

@@ -102,14 +102,17 @@ def thinned(
     _, best, made = min(tried, key=lambda t: t[0])
     if progress is not None:
         progress(f"{name}: all rows", len(mixes) / (len(mixes) + 1))
-    grove = work.thinned(teacher.forest, data.rows.leaf_id, np.arange(data.n_rows), best.mix)
-    student = work.pack(work.finished(grove, best))
+    every = np.arange(data.n_rows)
+    grove = work.thinned(teacher.forest, data.rows.leaf_id, every, best.mix)
+    student = work.pack(work.finished(grove, best), every)
+    if student.n_bytes > budget:
+        raise BudgetError.too_small(budget, student.n_bytes, "a constant")
     n_splits = student.forest.n_nodes - student.forest.n_leaves
     student.report = {
         "compressor": name,
         "chosen": best.to_dict() | {"trees": student.forest.n_trees, "splits": n_splits, "leaf bits": work.bits},
         "candidates": [s.to_dict() | {"splits": g.n_splits, "loss": loss} for loss, s, g in tried],
-        "validation_margin": work.pack(made).margin_of(work.X[data.validation]),
+        "validation_margin": work.pack(made, data.fit).margin_of(work.X[data.validation]),
         "in_sample": fair is None and data.objective == "accuracy",
     }
     return student
@@ -158,16 +161,19 @@ class _Work:
 
     def _grove(self, forest: Forest, leaf_id: NDArray[np.int32], rows: NDArray[np.intp], mix: float) -> Grove:
         """Return the trees on the scale of scores, roughly trimmed, with thresholds at few places."""
-        weight = np.ones(len(rows)) if self.data.rows.sample_weight is None else self.data.rows.sample_weight[rows]
-        labels = self.problem.labels
-        target = self.problem.teacher if labels is None else mix * labels + (1 - mix) * self.problem.teacher
         times = np.bincount(leaf_id.ravel(), minlength=forest.n_nodes).astype(float)
         scores = scores_of(forest, self.problem)
         scores = scores.with_values(node_means(scores, times))
-        goal = Goal(target[rows], weight, self.problem.loss)
-        grove = Grove(scores, leaf_id, goal, forest.aggregation == "mean").trim(_ROUGHLY * self._guess)
+        grove = Grove(scores, leaf_id, self._goal(rows, mix), forest.aggregation == "mean").trim(_ROUGHLY * self._guess)
         shared = self.frame.tidy(grove.forest)
         return replace(grove, forest=shared, leaf_id=_route(shared, self.X[rows]))
+
+    def _goal(self, rows: NDArray[np.intp], mix: float) -> Goal:
+        """Return what is wanted of rows: so many parts labels, the rest the teacher."""
+        weight = np.ones(len(rows)) if self.data.rows.sample_weight is None else self.data.rows.sample_weight[rows]
+        labels, teacher = self.problem.labels, self.problem.teacher
+        target = teacher if labels is None else mix * labels + (1 - mix) * teacher
+        return Goal(target[rows], weight, self.problem.loss)
 
     @property
     def _guess(self) -> int:
@@ -186,13 +192,21 @@ class _Work:
         weight = None if self.data.rows.sample_weight is None else self.data.rows.sample_weight[rows]
         return judge(self.frame.outcome, margin, wanted_of(self.frame.outcome, self.data, rows), weight).loss
 
-    def pack(self, grove: Grove) -> PackedStudent:
-        """Return the student; the splits that tell least are cut until it fits."""
-        while len(payload := pack(self._sums(grove), self.bits, self.frame.head)) > self.budget:
-            if not grove.n_splits:
-                raise BudgetError.too_small(self.budget, len(payload), "a constant")
+    def pack(self, grove: Grove, rows: NDArray[np.intp]) -> PackedStudent:
+        """Return the student; the splits that tell least are cut until it fits.
+
+        Where none is left it is the best constant of these rows, whose size does not depend on what was tried before; it is returned
+        whether or not it fits.
+        """
+        while grove.n_splits:
+            payload = pack(self._sums(grove), self.bits, self.frame.head)
+            if len(payload) <= self.budget:
+                return PackedStudent(payload, self.frame.outcome)
             grove = grove.trim(min(grove.n_splits - 1, int(grove.n_splits * self.budget / len(payload))))
-        return PackedStudent(payload, self.frame.outcome)
+        none = grove.cut(np.zeros(grove.forest.n_nodes, bool)).forest
+        start = self._goal(rows, 1.0 if self.data.objective == "accuracy" else 0.0).start
+        constant = replace(grove, forest=none.with_values(none.value, base_score=start))
+        return PackedStudent(pack(self._sums(constant), self.bits, self.frame.head), self.frame.outcome)
 
 
 def _route(forest: Forest, X: NDArray[np.float32]) -> NDArray[np.int32]:
