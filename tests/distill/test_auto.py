@@ -9,6 +9,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, 
 
 import treespec
 from treespec.distill.auto import auto
+from treespec.distill.folds import FOLDS, folds
 from treespec.distill.packed import packed
 from treespec.distill.problem import pose
 from treespec.distill.pruners import leaf_refit
@@ -35,8 +36,25 @@ class Fake:
 
     n_bytes = 10
 
-    def __init__(self, margin, **report):
+    def __init__(self, margin, says=None, **report):
         self.report = {"validation_margin": margin} | report
+        self.margin = says
+
+
+def knowing(noise, elsewhere, seed):
+    """A compressor that knows the validation rows' labels within ``noise`` standard deviations, those of other rows within ``elsewhere``."""
+
+    def compressor(teacher, budget, *, data, random_state, progress):
+        rng = np.random.default_rng([seed, len(data.fit)])
+        wanted = np.asarray(data.rows.y[data.validation], float)
+        truth = {row.tobytes(): label for row, label in zip(X, Y, strict=True)}
+
+        def says(rows):
+            return np.array([truth[row.tobytes()] for row in rows]) + elsewhere * Y.std() * rng.normal(size=len(rows))
+
+        return Fake((wanted + noise * Y.std() * rng.normal(size=len(wanted)))[:, None], says)
+
+    return compressor
 
 
 def faked(noise):
@@ -92,10 +110,62 @@ def test_no_further_candidate_is_started_after_the_time_limit(wrapped, monkeypat
     assert race(wrapped, names, time_limit=0.0).report["compressor"] == "scate"  # it is always raced
 
 
+def test_rows_that_nobody_has_seen_settle_what_validation_rows_cannot(wrapped):
+    rivals = {"flattered": knowing(0.5, 1.0, 5), "honest": knowing(0.52, 0.5, 12), "clearly worse": knowing(2.0, 0.0, 3)}
+    report = race(wrapped, rivals, adapt=manager().adapt).report
+    raced = {e["compressor"]: e for e in report["raced"]}
+    assert report["compressor"] == "honest" and raced["flattered"]["loss"] < raced["honest"]["loss"]
+    assert raced["honest"]["folds"] == raced["flattered"]["folds"] == 1  # after which the difference is clear
+    assert 0.2 < raced["honest"]["loss on folds"] < 0.3 and "folds" not in raced["clearly worse"]
+    even = {"first": knowing(0.5, 0.5, 1), "second": knowing(0.5, 0.5, 2)}
+    assert {e["folds"] for e in race(wrapped, even, adapt=manager().adapt).report["raced"]} == {FOLDS}
+    assert race(wrapped, rivals).report["compressor"] == "flattered"  # without the like of a model nobody can judge fairly
+
+
+def test_a_fold_that_time_ran_out_in_does_not_count(wrapped, monkeypatch):
+    rivals = {"flattered": knowing(0.5, 1.0, 5), "honest": knowing(0.52, 0.5, 12)}
+    for limit, best, n in ((7.5, "flattered", 0), (8.5, "honest", 1)):  # the clock is read once, three times a rival, once a rival and fold
+        clock = iter(range(100))
+        monkeypatch.setattr("treespec.distill.auto.time.perf_counter", lambda clock=clock: float(next(clock)))
+        report = race(wrapped, rivals, adapt=manager().adapt, time_limit=limit).report
+        assert report["compressor"] == best and {e.get("folds", 0) for e in report["raced"]} == {n}
+
+
+def test_folds_leave_every_row_out_once_and_know_nothing_of_it():
+    y = Y.copy()
+    model = RandomForestRegressor(5, max_depth=4, random_state=0)
+    data = data_of(treespec.wrap(model.fit(X, y), X, y), adapt=manager().adapt)
+    first = list(folds(treespec.wrap(model, X, y), data, 0))
+    np.testing.assert_array_equal(np.sort(np.concatenate([f.left_out for f in first])), np.arange(len(X)))
+    np.testing.assert_array_equal(first[0].left_out, data.validation)
+    for k, fold in enumerate(first):
+        other = y.copy()
+        other[fold.left_out] = 1e6
+        again = list(folds(treespec.wrap(model, X, y), data_of(treespec.wrap(model, X, other), adapt=manager().adapt), 0))[k]
+        assert again.teacher.forest.equals(fold.teacher.forest) and again.data.sibling.equals(fold.data.sibling)
+        np.testing.assert_array_equal(again.data.margin, fold.data.margin)
+        np.testing.assert_array_equal(again.data.rows.y, fold.data.rows.y)
+        np.testing.assert_array_equal(np.sort(np.concatenate([fold.data.fit, fold.data.validation])), np.arange(len(fold.data.margin)))
+        kept = data.fit if k == 0 else np.setdiff1d(np.arange(len(X)), fold.left_out)
+        np.testing.assert_array_equal(fold.data.rows.X, X[kept])
+        like = treespec.wrap(RandomForestRegressor(5, max_depth=4, random_state=0).fit(X[kept], y[kept])).forest
+        assert fold.teacher.forest.equals(like)
+
+
+def test_folds_of_a_model_that_has_not_seen_the_rows_are_its_own():
+    w = treespec.wrap(RandomForestRegressor(5, max_depth=4, random_state=0).fit(X[:300], Y[:300]), X[300:], Y[300:])
+    found = list(folds(w, data_of(w), 0))
+    assert len(found) == FOLDS and all(f.teacher is w for f in found)
+    iris, labels = load_iris(return_X_y=True)
+    forest = treespec.wrap(RandomForestClassifier(3, random_state=0).fit(iris, labels), iris, labels)
+    for fold in folds(forest, data_of(forest, adapt=manager().adapt), 0):
+        assert np.ptp(np.bincount(labels[fold.left_out])) <= 2  # the classes in equal shares
+
+
 def test_it_is_never_worse_than_scate(wrapped):
     small = {"scate": partial(scate, max_steps=150), "leaf-refit": leaf_refit}
     report = race(wrapped, small, budget=900, adapt=manager().adapt).report
-    loss = {e["compressor"]: e["loss"] for e in report["raced"]}
+    loss = {e["compressor"]: e.get("loss on folds", e["loss"]) for e in report["raced"]}
     assert set(loss) == set(small) and loss[report["compressor"]] == min(loss.values()) <= loss["scate"]
 
 
@@ -153,6 +223,13 @@ def test_a_sibling_of_an_unseeded_model_is_seeded():
 
 
 # ---- scate
+
+
+def test_scate_does_not_mind_where_labels_begin():
+    w = [treespec.wrap(RandomForestRegressor(8, max_depth=4, random_state=0).fit(X, Y + k), X, Y + k) for k in (0, 10_000)]
+    students = [scate(v, 900, data=data_of(v), random_state=0, progress=None, max_steps=60) for v in w]
+    low, high = students[0].predict(X), students[1].predict(X) - 10_000
+    assert np.sqrt(np.mean((low - high) ** 2)) < 0.2 * Y.std()  # errors of the constant direction do not count 10,000 times
 
 
 def test_scate_is_compared_without_the_labels_of_validation_rows():

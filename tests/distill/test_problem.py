@@ -12,6 +12,7 @@ from treespec.distill.problem import pose
 from treespec.distill.report import fitted_on
 from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.hooks import RowData
+from treespec.students.outcome import Outcome
 
 RNG = np.random.default_rng(0)
 
@@ -34,6 +35,24 @@ def test_regression_is_standardised_by_the_labels():
     assert (p.head, p.loss) == ("value", "squared")
     np.testing.assert_allclose([p.shift[0], p.scale[0]], [y.mean(), y.std()])
     np.testing.assert_array_equal(p.labels[:, 0], y)
+
+
+def test_a_regression_on_zeros_and_ones_is_one_on_shares_where_that_is_asked_for():
+    y = RNG.integers(0, 2, 50).astype(float)
+    forest, margin = forest_with(task="regression"), RNG.normal(size=(50, 1))
+    p = pose(forest, data_for(forest, margin, y), shares=True)
+    assert (p.head, p.loss) == ("logit", "logistic") and Outcome.of(forest).links_head(p.head)
+    np.testing.assert_array_equal(p.labels[:, 0], y)
+    np.testing.assert_array_equal(p.teacher, np.clip(margin, 0, 1))
+    plain = [
+        (y, {}, "accuracy"),
+        (2 * y, {"shares": True}, "accuracy"),
+        (y, {"shares": True}, "fidelity"),
+        (0 * y, {"shares": True}, "accuracy"),
+    ]
+    assert {pose(forest, data_for(forest, margin, labels, o), **options).head for labels, options, o in plain} == {"value"}
+    binary = forest_with(task="binary")  # its margins are logits
+    assert not Outcome.of(binary).links_head("logit") and not Outcome.of(forest).links_head("softmax")
 
 
 def test_a_log_link_is_poisson_on_the_scale_of_the_mean():

@@ -64,6 +64,7 @@ def teachers():
     yield "counts", HistGradientBoostingRegressor(loss="poisson", max_iter=10), holes, np.round(DIABETES[1] / 40)
     yield "binary", GradientBoostingClassifier(n_estimators=10, random_state=0), CANCER[0], np.array(["no", "yes"])[CANCER[1]]
     yield "binary forest", RandomForestClassifier(10, random_state=0), *CANCER
+    yield "zeros and ones", RandomForestRegressor(10, max_depth=5, random_state=0), *CANCER
     yield "classes", HistGradientBoostingClassifier(max_iter=8), *IRIS
     yield "class forest", RandomForestClassifier(10, random_state=0), *IRIS
     yield "two outputs", RandomForestRegressor(5, max_depth=5, random_state=0), DIABETES[0], np.column_stack([DIABETES[1], -DIABETES[1]])
@@ -158,7 +159,8 @@ def test_refused_rows_give_nan(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "X", "y"), [t for t in TEACHERS if t.values[0] in {"missing", "binary forest", "class forest", "counts"}]
+    ("name", "model", "X", "y"),
+    [t for t in TEACHERS if t.values[0] in {"missing", "binary forest", "class forest", "counts", "zeros and ones"}],
 )
 def test_distilled_students(name, model, X, y, tmp_path):
     pytest.importorskip("torch")

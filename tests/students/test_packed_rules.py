@@ -137,7 +137,9 @@ def test_input_rules():
 
 def test_the_head_must_fit_the_link():
     forest = strategies.grow(np.random.default_rng(0))
-    refused("head 1", unpack, pack(forest, head="logit"), Outcome.of(forest))
+    for head, link in (("logit", "exp"), ("softmax", "identity")):
+        refused("head", unpack, pack(forest, head=head), Outcome.of(forest.with_values(forest.value, link=link)))
+    unpack(pack(forest, head="logit"), Outcome.of(forest))  # a regression on 0 and 1
 
 
 def test_indices_stay_within_the_splits():

@@ -114,7 +114,7 @@ class _Search:
     def __init__(self, teacher: Teacher, budget: int, data: DistillData, progress: Progress | None, leaf_bits: Sequence[int]) -> None:
         self.budget, self.data, self.progress, self.leaf_bits = budget, data, progress, leaf_bits
         self.forest = teacher.forest
-        self.problem: Problem = pose(teacher.forest, data)
+        self.problem: Problem = pose(teacher.forest, data, shares=True)
         encoded = teacher.forest.encode(data.rows.X)
         with np.errstate(over="ignore"):
             self.X = encoded.astype(np.float32)

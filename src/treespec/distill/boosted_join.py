@@ -52,7 +52,7 @@ class Frame:
     @property
     def head(self) -> str:
         """What the sums of the trees are to the student (`packed_format.HEADS`)."""
-        return self.problem.head if self.outcome.link == "probability" and self.problem.head != "value" else "margin"
+        return self.problem.head if self.outcome.links_head(self.problem.head) else "margin"
 
     def margin(self, sums: Array) -> Array:
         """Return the student's margins from sums of trees (n, k)."""

@@ -42,16 +42,23 @@ def judge(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: A
     ----------
     wanted : (m,) labels as the user gave them, or (m, k) values or probabilities of the teacher
     """
+    loss = float(np.average(row_losses(outcome, margin, wanted, weight), weights=weight))
     if is_classifier(outcome):
-        return _classes(outcome, margin, wanted, weight)
+        return Verdict(loss, _accuracy(outcome, margin, wanted, weight), "accuracy")
+    return Verdict(loss, 1 - loss, "R2")
+
+
+def row_losses(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None = None) -> Array:
+    """Return the (m,) losses of rows, whose mean is the loss of `judge`: squared errors over the variance, or of probabilities."""
+    if is_classifier(outcome):
+        p = probabilities(outcome, margin)
+        return np.asarray(((p - _shares(outcome, p, wanted)) ** 2).sum(axis=1) / 2)
     prediction = links.apply_link(outcome, margin)
     truth = np.asarray(wanted, float).reshape(len(margin), -1)
     truth = np.repeat(truth, prediction.shape[1], axis=1) if truth.shape[1] == 1 else truth
     centre = np.average(truth, axis=0, weights=weight)
-    rest = np.average((truth - prediction) ** 2, axis=0, weights=weight)
     total = np.average((truth - centre) ** 2, axis=0, weights=weight)
-    r2 = float(np.mean(1 - rest / np.where(total > 0, total, 1.0)))
-    return Verdict(1 - r2, r2, "R2")
+    return np.asarray(((truth - prediction) ** 2 / np.where(total > 0, total, 1.0)).mean(axis=1))
 
 
 def is_classifier(outcome: links.Outcome) -> bool:
@@ -68,17 +75,21 @@ def _has_classes(outcome: links.Outcome) -> bool:
     return outcome.link in (*links.OF_CLASSES, "hinge")
 
 
-def _classes(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None) -> Verdict:
+def _shares(outcome: links.Outcome, p: Array, wanted: NDArray[Any]) -> Array:
+    """Return what is wanted of probabilities: the teacher's, or labels as 0 and 1."""
+    if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1]:
+        return wanted
+    return one_hot(outcome, wanted, p.shape[1])
+
+
+def _accuracy(outcome: links.Outcome, margin: Array, wanted: NDArray[Any], weight: Array | None) -> float:
     p = probabilities(outcome, margin)
-    target = (
-        wanted if wanted.ndim == 2 and wanted.dtype.kind == "f" and wanted.shape[1] == p.shape[1] else one_hot(outcome, wanted, p.shape[1])
-    )
-    brier = float(np.average(((p - target) ** 2).sum(axis=1) / 2, weights=weight))
+    target = _shares(outcome, p, wanted)
     if outcome.link in links.EACH:
         hit = ((p > 0.5) == (target > 0.5)).mean(axis=1)
     else:
         hit = np.mean([p[:, own].argmax(axis=1) == target[:, own].argmax(axis=1) for own in _columns_of_targets(outcome, p)], axis=0)
-    return Verdict(brier, float(np.average(hit, weights=weight)), "accuracy")
+    return float(np.average(hit, weights=weight))
 
 
 def _columns_of_targets(outcome: links.Outcome, p: Array) -> list[slice]:

@@ -81,7 +81,7 @@ def mlp(
     steps : int, optional
         Of training; by default 800 of 64 rows (above 3,000 rows 1,600 to 4,000 of 128).
     """
-    problem = pose(teacher.forest, data)
+    problem = pose(teacher.forest, data, shares=True)
     inputs = prepare(teacher.forest, data, budget)
     check_smallest(inputs.preprocess, problem.n_outputs, budget, "a linear student of these columns")
     stored = precision or _precision(inputs, problem, budget)

@@ -61,8 +61,14 @@ class Problem:
         return float(np.average(_LOSSES[self.loss](z, target), weights=weight))
 
 
-def pose(forest: Forest, data: DistillData) -> Problem:
+def pose(forest: Forest, data: DistillData, *, shares: bool = False) -> Problem:
     """Return the problem of imitating this forest on these rows.
+
+    Parameters
+    ----------
+    shares : bool
+        Whether regression on labels 0 and 1 may be put as that of their probability, by the log loss. Not for students whose sums are
+        those of the teacher's trees or of its smoother.
 
     Raises
     ------
@@ -80,7 +86,18 @@ def pose(forest: Forest, data: DistillData) -> Problem:
         )
     if forest.link in ("probability", "softmax", "sigmoid", "hinge", *links.EACH) or forest.task in ("binary", "multiclass"):
         return _classes(forest, data)
+    if shares and _is_share(forest, data):
+        labels = np.asarray(data.rows.y, float).reshape(-1, 1)
+        return Problem("logit", "logistic", labels, np.clip(data.margin, 0, 1), np.zeros(1), np.ones(1))
     return _values(forest, data)
+
+
+def _is_share(forest: Forest, data: DistillData) -> bool:
+    """Tell whether the labels that a regression learned are 0 and 1, so that what it predicts are shares of ones."""
+    y = data.rows.y
+    if y is None or data.objective != "accuracy" or (forest.task, forest.link, forest.n_outputs) != ("regression", "identity", 1):
+        return False
+    return can_use_labels(forest) and bool(((y == 0) | (y == 1)).all()) and bool(y.any()) and not y.all()
 
 
 def _classes(forest: Forest, data: DistillData) -> Problem:

@@ -12,7 +12,7 @@ in which no label enters but through the trees, is that of all rows throughout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ RANK = 50
 GAMMA = 0.001
 WIDTHS = (4, 8, 16, 32, 64, 128)
 DEPTHS = (1, 2, 3, 4, 5)
-DECAYS = {"few": (1e-4, 0.1, 1.0), "many": (1e-4, 0.02, 0.2)}
+DECAYS = {"few": (1e-4, 0.1, 1.0, 3.0), "many": (1e-4, 0.02, 0.2)}
 """Weight decays to try (the paper does not say which it used): up to 3,000 rows, and above."""
 _MANY_ROWS = 3000
 
@@ -58,7 +58,9 @@ class Directions:
         ``psi @ coefficients + offset`` is the rank-P prediction.
     compared : (P, k) array
         The same from the labels of the rows that candidates are fitted on.
-    offset : (k,) array
+    offset, compared_offset : (k,) arrays
+        Mean labels. The smoother is applied to what labels are above them: of smoothers that keep constants the prediction is the same, and
+        a net's small error in the constant direction is not multiplied by the mean.
     smoother : str
     """
 
@@ -67,6 +69,7 @@ class Directions:
     coefficients: Array
     compared: Array
     offset: Array
+    compared_offset: Array
     smoother: str
 
 
@@ -129,8 +132,9 @@ def scate(
     head = "mean" if problem.loss != "squared" else "value"
     scale = np.full(problem.n_outputs, 1.0 if head == "mean" else problem.margin_scale)
     output = Output(head, scale, directions.offset * scale, directions.coefficients)
+    compared = Output(head, scale, directions.compared_offset * scale, directions.compared)
     student = build(forest, inputs, final.net, output, precision)
-    judged = build(forest, inputs, [winner.net], replace(output, matrix=directions.compared), precision)
+    judged = build(forest, inputs, [winner.net], compared, precision)
     student.report = {
         "compressor": "scate",
         "chosen": winner.to_dict() | {"rank": directions.psi.shape[1], "smoother": directions.smoother, "precision": precision},
@@ -159,12 +163,13 @@ def find_directions(forest: Forest, data: DistillData, problem: Problem, rank: i
     """Return the leading directions of the smoother that the teacher is, and what they predict."""
     y = problem.target(data.objective)
     P = min(rank, data.n_rows - 1, data.n_rows)
-    smoother, name, start = _smoother(forest, data)
+    smoother, name = _smoother(forest, data)
     found = spectrum(smoother, max(1, P), random_state=random_state)
-    offset = np.full(y.shape[1], start)
+    offset, compared_offset = y.mean(axis=0), y[data.fit].mean(axis=0)
     root = np.sqrt(data.n_rows)
-    c, compared = (found.coefficients(labels - offset) / root for labels in (y, _without(y, data)))
-    return Directions(found.left * root, (found.values / found.values[0]) ** 2, c, compared, offset, name)
+    c = found.coefficients(y - offset) / root
+    compared = found.coefficients(_without(y, data) - compared_offset) / root
+    return Directions(found.left * root, (found.values / found.values[0]) ** 2, c, compared, offset, compared_offset, name)
 
 
 def _without(y: Array, data: DistillData) -> Array:
@@ -175,16 +180,16 @@ def _without(y: Array, data: DistillData) -> Array:
     return out
 
 
-def _smoother(forest: Forest, data: DistillData) -> tuple[Any, str, float]:
-    """Return the boosting smoother where it is exact on these rows, else the leaf kernel; its name, and its initial score."""
+def _smoother(forest: Forest, data: DistillData) -> tuple[Any, str]:
+    """Return the boosting smoother where it is exact on these rows, else the leaf kernel; and its name."""
     if forest.aggregation == "sum" and forest.loss == "squared" and forest.n_outputs == 1 and not data.drawn:
         try:
             smoother = boosting(forest, data.rows)
         except TreespecError:  # not the training rows, or leaf values that are not linear in the labels: the kernel of the trees serves
             pass
         else:
-            return smoother, "boosting", smoother.initial
-    return leaf(forest, data.rows), "leaf", 0.0
+            return smoother, "boosting"
+    return leaf(forest, data.rows), "leaf"
 
 
 def grid(inputs: Inputs, n_outputs: int, budget: int, precision: Precision) -> list[tuple[int, ...]]:
@@ -228,7 +233,7 @@ def _fit(
     weight = None if data.rows.sample_weight is None else data.rows.sample_weight[data.validation]
 
     def judge(outputs: Array) -> list[float]:
-        errors = ((outputs @ directions.compared + directions.offset - wanted) ** 2).mean(axis=2)
+        errors = ((outputs @ directions.compared + directions.compared_offset - wanted) ** 2).mean(axis=2)
         return [float(v) for v in np.average(errors, axis=1, weights=weight)]
 
     return train(

@@ -156,7 +156,7 @@ def _head(outcome: Outcome, head: str) -> str:
     if head == "mean":
         scale = f"    for (k = 0; k < N; k++) v[k] /= {c_number(outcome.link_scale)};\n" if outcome.link_scale != 1 else ""
         return _INVERSE.get(outcome.link, _LOGIT) + scale
-    if outcome.link != "probability" or head in ("margin", "value"):
+    if not outcome.links_head(head):
         return ""
     return _STEPS["softmax" if head == "softmax" else "sigmoid"]
 

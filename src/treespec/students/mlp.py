@@ -104,9 +104,9 @@ class MLPStudent(Student):
         scores = self.scores(X).astype(np.float64)
         if self.head == "mean":
             return inverse_link(scores, self.outcome)
-        if self.outcome.link != "probability" or self.head == "value":
+        if not self.outcome.links_head(self.head):
             return scores
-        p = _softmax(scores) if self.head == "softmax" else _sigmoid(scores)  # a forest's margin is its class probabilities
+        p = _softmax(scores) if self.head == "softmax" else _sigmoid(scores)  # the margin is class probabilities
         return np.column_stack([1 - p, p]) if p.shape[1] < self.outcome.n_outputs else p
 
     def payload(self) -> bytes:

@@ -69,7 +69,7 @@ def _margin(graph: Graph, outcome: Outcome, head: str, sums: str, n_sums: int) -
     """Return the (n, n_outputs) float64 margins of what a student sums up to."""
     if head == "mean":
         return _inverse(graph, outcome, sums, n_sums)
-    if outcome.link != "probability" or head in ("margin", "value"):
+    if not outcome.links_head(head):
         return sums
     p = graph("Softmax", sums, axis=1) if head == "softmax" else graph("Sigmoid", sums)
     return _both(graph, p) if n_sums < outcome.n_outputs else p

@@ -52,6 +52,15 @@ class Outcome:
 
     sum_dtype = "float64"  # a student is not bound to its teacher's rounding
 
+    def links_head(self, head: str) -> bool:
+        """Tell whether margins are probabilities that a student gets from sums of its own by a logistic or softmax head.
+
+        So they are for forests of class frequencies, whose margins are probabilities, and for regression on labels 0 and 1.
+        """
+        if head in ("margin", "value", "mean"):
+            return False
+        return self.link == "probability" or (head == "logit" and (self.task, self.link, self.n_outputs) == ("regression", "identity", 1))
+
     @classmethod
     def of(cls, forest: Forest) -> Outcome:
         """Return the outcome of a forest."""

@@ -100,7 +100,7 @@ def unpack(payload: bytes, outcome: Outcome) -> Unpacked:
     if version != VERSION:
         raise FileFormatError.expected(f"packed format version {VERSION}", f"version {version}", "read it with the release that wrote it")
     head = source.number(2)
-    if head >= len(HEADS) or (head and outcome.link != "probability"):
+    if head >= len(HEADS) or (head and not outcome.links_head(HEADS[head])):
         raise damaged(f"head {head} for link {outcome.link!r}")
     n_outputs = 1 if HEADS[head] == "logit" else outcome.n_outputs
     n_trees = source.gamma(MAX_TREES, "number of trees")
