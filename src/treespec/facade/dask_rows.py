@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters._treelite import TreeliteRouter
-from treespec.errors import DataMismatchError, TreespecError
+from treespec.errors import DataMismatchError, ModelNotFittedError, TreespecError
 from treespec.facade.blocks import Sampler, joined, sample_size
 from treespec.facade.rows import check_labels, check_some_rows
 from treespec.hooks import RowData, is_a
@@ -41,6 +41,8 @@ def _plain_xgboost(model: Any) -> Any:
     """Return the estimator of ``xgboost`` that a Dask estimator is, with the same booster."""
     import xgboost
 
+    if not hasattr(model, "_Booster"):
+        raise ModelNotFittedError.expected("a fitted model", f"an unfitted {type(model).__name__}", "call fit(X, y) first")
     plain = getattr(xgboost, type(model).__name__.removeprefix("Dask"))(**model.get_params())
     plain.load_model(model.get_booster().save_raw())
     return plain

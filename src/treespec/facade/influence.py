@@ -44,7 +44,7 @@ def check_options(scheme: Scheme, options: dict[str, Any]) -> None:
 def influence(w: Wrapped, X_new: Any, top: int | None, output: int | None) -> csr_array:
     """Return `Wrapped.influence`."""
     name = default_smoother(w)
-    if w.forest.loss == "none":
+    if w.forest.loss == "none" and not _is_bagged_trees(w):
         raise UnsupportedModelError.expected(
             "a model whose predictions are one smoother of its labels",
             w.forest.framework,
@@ -62,6 +62,12 @@ def influence(w: Wrapped, X_new: Any, top: int | None, output: int | None) -> cs
         return smoother.label_weights(X_new, _outputs(w, X_new, output), top)
     chosen_output(w.forest, 0 if output is None else output, "influence(X_new, output=0)")  # a forest weighs rows alike for all outputs
     return smoother.weights(X_new, top)
+
+
+def _is_bagged_trees(w: Wrapped) -> bool:
+    """Whether the model is a mean of trees that each drew rows of their own, which one smoother describes."""
+    samples = getattr(unwrap(w.rows.model), "estimators_samples_", ())
+    return w.forest.aggregation == "mean" and w.forest.task != "outlier" and len(samples) == w.forest.n_trees
 
 
 def _outputs(w: Wrapped, X_new: Any, output: int | None) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treespec.errors import DataMismatchError
+from treespec.errors import DataMismatchError, UnsupportedModelError
 from treespec.operators.leaf import LeafIncidence
 
 if TYPE_CHECKING:
@@ -38,15 +38,23 @@ def draws(model: object, n: int, n_trees: int) -> NDArray[np.unsignedinteger[Any
     ------
     DataMismatchError
         If the model drew rows beyond n.
+    UnsupportedModelError
+        If the model draws once for several trees, as bagged forests do.
     """
     samples = getattr(unwrap(model), "estimators_samples_", None)
     if samples is None:
         return np.ones((n, n_trees), np.uint8)
+    if len(samples) != n_trees:
+        raise UnsupportedModelError.expected(
+            "a model that draws its rows once for each tree",
+            f"a {type(unwrap(model)).__name__} with {len(samples)} draws for {n_trees} trees",
+            "use smoother('leaf'), which needs no draws",
+        )
     last = max((int(np.max(s)) for s in samples if len(s)), default=-1)
-    if last >= n or len(samples) != n_trees:
+    if last >= n:
         raise DataMismatchError.expected(
-            f"the training rows ({len(samples)} trees drew rows up to number {last})",
-            f"{n} rows and {n_trees} trees",
+            f"the training rows (trees drew rows up to number {last})",
+            f"{n} rows",
             "pass all rows that the model was fitted on, in their order",
         )
     counts = [np.bincount(s, minlength=n) for s in samples]
