@@ -17,6 +17,7 @@ from treespec.ir import Forest
 
 MARGIN_TOLERANCE = 1e-6  # relative, as the self-check of `wrap`
 _HUGE = 2.0**62
+_EXACT = 2**53
 
 
 @dataclass
@@ -121,6 +122,9 @@ def _other_forms(forest, rows, rng, *, plain):
     near = rng.integers(2**24, 2**26, rows.shape) * np.where(rng.random(rows.shape) < 0.5, 1, -1)
     on = np.nan_to_num(rows[rng.permutation(len(rows))], posinf=0, neginf=0)
     near = np.where(np.abs(on) > 2**23, np.clip(on, -_HUGE, _HUGE), near).astype(np.int64) + rng.integers(-3, 4, rows.shape)
+    if not forest.inputs.numbers_are_codes:  # larger integers are refused as categories
+        for j, _ in forest.inputs.categories:
+            whole[:, j], near[:, j] = np.clip(whole[:, j], -_EXACT, _EXACT), np.clip(near[:, j], -_EXACT, _EXACT)
     thin = sparse.csr_matrix(np.where(rng.random(rows.shape) < 0.3, 0.0, rows))
     out = [
         ("float32", single, single), ("integers", whole, whole), ("large integers", near, near), ("Fortran order", np.asfortranarray(rows), rows),

@@ -348,3 +348,31 @@ def test_none_among_the_categories_is_refused():
         pytest.skip("this scikit-learn refuses None itself")
     with pytest.raises(UnsupportedModelError, match="NaN, not None"):
         adapted(model)
+
+
+def test_large_integers_are_no_categories_because_scikit_learn_finds_them_by_the_rows_beside_them():
+    """Seed 333 of benchmarks/differential.py: numpy.isin takes two integers that round to one float for a hit."""
+    known = np.tile(np.arange(-5.0, 20.0), 20)
+    model = HistGradientBoostingRegressor(categorical_features=[0], max_iter=3, min_samples_leaf=6, random_state=0)
+    model.fit(np.column_stack([known, known[::-1]]), np.where(known < -3, 9.0, known % 3))
+    forest, _ = adapted(model)
+    rows = np.zeros((100, 2), np.int64)
+    rows[:, 0] = np.arange(100)
+    rows[-2:, 0] = -(2**62), -(2**62) - 3
+    alone = np.concatenate([model._raw_predict(rows[[i]]) for i in range(100)])
+    if not (model._raw_predict(rows) != alone).any():
+        pytest.skip("this NumPy answers alike")
+    with pytest.raises(DataMismatchError, match="2\\^53 in the categorical column 0"):
+        forest.margin(rows)
+    np.testing.assert_array_equal(forest.margin(rows[:-2]), model._raw_predict(rows[:-2]).ravel())
+    np.testing.assert_array_equal(forest.margin(rows.astype(float)), alone.ravel())  # as floats they are unknown, whatever is beside them
+
+
+def test_large_integers_among_the_categories_of_training_are_refused():
+    X = np.array([2**60, 2**60 + 1, 5], dtype=np.int64)[np.arange(90) % 3][:, None]
+    model = HistGradientBoostingRegressor(categorical_features=[0], max_iter=2).fit(X, np.arange(90) % 3)
+    with pytest.raises(UnsupportedModelError, match="2\\^53"):
+        adapted(model)
+    floats = HistGradientBoostingRegressor(categorical_features=[0], max_iter=2).fit(X.astype(float), np.arange(90) % 3)
+    forest, _ = adapted(floats)
+    np.testing.assert_array_equal(forest.margin(X.astype(float)), floats._raw_predict(X.astype(float)).ravel())

@@ -102,6 +102,21 @@ def test_numeric_and_boolean_category_values():
     np.testing.assert_array_equal(encode(rule, np.array([[True], [False]]))[:, 0], [1, 0])
 
 
+LARGE = 2**53
+
+
+@pytest.mark.parametrize("value", [LARGE + 1, -LARGE - 1, 2**62, -(2**63)])
+@pytest.mark.parametrize(
+    "form", [np.array, lambda v: np.array(v, dtype=object), pd.DataFrame, lambda v: pl.DataFrame(v, orient="row"), list]
+)
+def test_integers_that_floats_do_not_tell_apart_are_no_categories(value, form):
+    rule = InputRule(categorical=(0,), categories=((0, (-5.0, 2.0)),), unknown_category="missing")
+    with pytest.raises(DataMismatchError, match=f"column .*0.*\n?.*{value} in row 1"):
+        encode(rule, form([[2, 1], [value, 1]]), 2)
+    np.testing.assert_array_equal(encode(rule, form([[2, 1], [LARGE, value]]), 2), [[1, 1], [NAN, float(value)]])
+    np.testing.assert_array_equal(encode(rule, np.array([[2.0], [float(2**62)]])), [[1], [NAN]])
+
+
 def test_codes_where_text_was_trained_are_refused():
     with pytest.raises(DataMismatchError, match="such as 'b' in the categorical column 1"):
         encode(CATEGORIES, np.array([[1.0, 0.0]]))

@@ -18,6 +18,7 @@ from treespec.errors import ModelNotFittedError, UnsupportedModelError
 from treespec.hooks import Asked, Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.inputs import Category
+from treespec.ir.table import beyond_float64
 
 
 @hookimpl
@@ -82,6 +83,13 @@ def _category_values(known: NDArray[Any]) -> tuple[Category, ...]:
     if not all(isinstance(value, (str, int, float, bool)) for value in values):
         raise UnsupportedModelError.expected(
             "categories that are text or numbers", f"{values[-1]!r}", "fit the model with NaN, not None, for missing categories"
+        )
+    large = beyond_float64(np.array(values, dtype=object))
+    if large.any():
+        raise UnsupportedModelError.expected(
+            "categories that are integers of magnitude up to 2^53",
+            f"{values[int(large.argmax())]}, which float64 does not tell from its neighbours",
+            "fit the model with such identifiers as text",
         )
     return tuple(value if isinstance(value, str) else float(value) for value in values)
 

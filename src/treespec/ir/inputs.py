@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.errors import DataMismatchError
-from treespec.ir.table import Table, is_missing, read_table
+from treespec.ir.table import Table, beyond_float64, is_missing, read_table
 
 ZERO_THRESHOLD = 1.0000000180025095e-35
 """LightGBM treats every value of at most this magnitude as zero (the float32 1e-35 as a double)."""
@@ -143,6 +143,7 @@ class InputRule:
                     "give the frame's column the type category, as at training, or pass an array with the codes",
                 )
             return values.astype(np.float64)
+        self._refuse_large(values, name)
         unknown = np.nan if self.unknown_category == "missing" else float(len(categories))
         code = {_key(value): float(k) for k, value in enumerate(categories)}
         if values.dtype.kind in "fiub":
@@ -163,6 +164,17 @@ class InputRule:
                 "the framework rejects such rows too; make unknown values missing",
             )
         return np.array(found, dtype=np.float64)
+
+    @staticmethod
+    def _refuse_large(values: NDArray[Any], name: str) -> None:
+        """Raise where a category is an integer that frameworks look up as a float: what they find depends on the rows beside it."""
+        large = beyond_float64(values)
+        if large.any():
+            raise DataMismatchError.expected(
+                f"integers of magnitude up to 2^53 in the categorical column {name}",
+                f"{values[large][0]!s} in row {int(large.argmax())}, which float64 does not tell from its neighbours",
+                "pass such identifiers as text, at training as well, or the column as float64 where they are unknown to the model",
+            )
 
     def _refuse(self, cast: NDArray[Any], table: Table) -> None:
         """Raise where the framework would refuse a value."""

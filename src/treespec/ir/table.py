@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treespec.errors import DataMismatchError
 
 _LISTED = 5  # names shown in a message
+_LARGEST_INTEGER = 2**53  # up to here float64 has all integers
 _ROWS = "an array, a sparse matrix or an eager data frame (pandas, polars, Arrow)"
 _ROWS_HINT = "collect a lazy frame first, or pass a numpy array of shape (n, n_features)"
 
@@ -79,6 +80,15 @@ def is_missing(value: Any) -> bool:
         return True
     except ValueError:  # an array in a cell
         return False
+
+
+def beyond_float64(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which values are integers so large that float64 may not tell them from their neighbours: beyond 2^53."""
+    if values.dtype.kind == "O":
+        return np.array([isinstance(v, (int, np.integer)) and abs(int(v)) > _LARGEST_INTEGER for v in values], dtype=bool)
+    if values.dtype.kind not in "iu":
+        return np.zeros(values.shape, bool)
+    return (values > _LARGEST_INTEGER) | (values < -_LARGEST_INTEGER)
 
 
 def _is_number(value: Any) -> bool:
@@ -206,14 +216,15 @@ def _of_frame(X: Any, n_features: int, feature_names: tuple[str, ...] | None) ->
 
 
 def _column(series: Any) -> NDArray[Any]:
-    """Return a frame's column as float64 (missing is NaN) or as objects (missing is None)."""
+    """Return a frame's column as float64 (missing is NaN), as integers where some are `beyond_float64`, or as objects (missing is None)."""
     import narwhals as nw
 
     dtype = series.dtype
     if dtype == nw.Boolean or dtype.is_numeric():
         if series.null_count():
             series = series.cast(nw.Float64) if not dtype.is_float() else series
-        return np.asarray(series.to_numpy(), dtype=np.float64)
+        values = np.asarray(series.to_numpy())
+        return values if beyond_float64(values).any() else values.astype(np.float64, copy=False)
     if dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.String or dtype == nw.Object:
         return np.array(series.to_list(), dtype=object)
     raise DataMismatchError.expected(
