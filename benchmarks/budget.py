@@ -154,7 +154,7 @@ NOTES = """R2 for regression, accuracy for classes, on a fifth of the rows that 
 score, mean (and standard error over the seeds, where there are several). *best published*: of all methods in the paper. *reached*: the gain
 of `auto` is at least that gain minus one combined standard error (of a single seed none is known: the published one alone counts).
 *regret*: of `auto` to the best of our methods on the test rows. NA: not run, or no student of that size (`packed`: the model's own trees do
-not fit). No time limit was set for `auto`; seconds are of CPU, on one core.
+not fit). `auto` has its usual time limit, less what the candidates took; seconds are of CPU, on one core.
 """
 
 
