@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,8 +98,9 @@ def _meaning(outcome: Outcome, names: Names) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return text that cannot end a comment or leave its line."""
-    return "".join(c if c.isprintable() and c.isascii() else "?" for c in line).replace("*/", "* /").replace("/*", "/ *").rstrip("\\")
+    """Return printable ASCII that cannot end a comment or leave its line, and has no trigraph (``??/`` is a backslash to C99)."""
+    plain = "".join(c if c.isprintable() and c.isascii() else "_" for c in line)
+    return re.sub(r"\?(?=\?)", "? ", plain).replace("*/", "* /").replace("/*", "/ *").rstrip("\\ ")
 
 
 def source_text(body: str, names: Names) -> str:
