@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import (
+    BaggingClassifier,
     BaggingRegressor,
     IsolationForest,
     RandomForestClassifier,
@@ -13,11 +14,13 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treespec
 from composites import MODELS, REFUSED, THREE, TWO, X_NAN, X, Y, boosted, classes, forest, lgbm, named, xgb
 from probe import nasty_rows
 from treespec import errors
+from treespec.adapters import sklearn_averages
 from treespec.adapters.sklearn_isolation import average_path_length
 
 pytestmark = [
@@ -118,6 +121,30 @@ def test_bagged_trees_see_their_columns():
     theirs = np.column_stack([t.apply(X[:, c]) for t, c in zip(model.estimators_, model.estimators_features_, strict=True)])
     np.testing.assert_array_equal(w.forest.native_id[w.apply(X)], theirs)
     np.testing.assert_array_equal(w.margin(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ["bagging", "bagging, missing", "bagged classes", "bagged classes, columns drawn twice"])
+def test_bagged_trees_are_read_at_once_as_one_by_one(name, monkeypatch):
+    twice = BaggingClassifier(DecisionTreeClassifier(max_depth=5), 9, max_features=0.6, bootstrap_features=True, random_state=0)
+    model = MODELS[name]() if name in MODELS else twice.fit(X, THREE)
+    at_once = treespec.wrap(model).forest
+    adapted = []
+    monkeypatch.setattr(sklearn_averages, "_are_plain_trees", lambda model: adapted.append(model))
+    one_by_one = treespec.wrap(model).forest
+    assert adapted and at_once.equals(one_by_one)
+
+
+def test_a_bag_whose_trees_differ_is_read_one_by_one():
+    two = BaggingClassifier(DecisionTreeClassifier(), 3, random_state=0).fit(X, TWO)
+    assert sklearn_averages._are_plain_trees(two)
+    for changed in (
+        DecisionTreeClassifier().fit(X, THREE),
+        ExtraTreeClassifier().fit(X, TWO),
+        DecisionTreeClassifier(splitter="random").fit(X, TWO),
+    ):
+        other = BaggingClassifier(DecisionTreeClassifier(), 3, random_state=0).fit(X, TWO)
+        other.estimators_[1] = changed
+        assert not sklearn_averages._are_plain_trees(other)
 
 
 def test_names_of_columns_are_those_of_the_whole():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treespec.adapters._members import WholeNative, check_links, columns_of, fitted, forests_of, name_of
+from treespec.adapters.sklearn_trees import TREES, forest_of
 from treespec.errors import UnsupportedModelError
 from treespec.hooks import Adapt, Native, hookimpl, is_a
 from treespec.ir import Forest
@@ -27,6 +28,8 @@ def treespec_adapt(model: Any, adapt: Adapt) -> Forest | None:
         return None
     fitted(model, "estimators_")
     _check_voting(model)
+    if _are_plain_trees(model):
+        return _of_trees(model)
     forests = forests_of(model, model.estimators_, adapt)
     classes = model.classes_ if hasattr(model, "classes_") else None
     if classes is None:
@@ -61,11 +64,49 @@ def treespec_native(model: Any, forest: Forest) -> Native | None:
     """Return the ensemble's own prediction."""
     if not _is_mine(model):
         return None
-    return WholeNative(model, forest, "predict" if forest.classes is None else "predict_proba")  # type: ignore[return-value]
+    return MeanNative(model, forest, "predict" if forest.classes is None else "predict_proba")  # type: ignore[return-value]
+
+
+class MeanNative(WholeNative):
+    """Prediction by a mean of models."""
+
+    @property
+    def margin_is_prediction(self) -> bool:
+        """Whether `margin` is the model's ``predict``: of regressors."""
+        return self._method == "predict"
 
 
 def _is_mine(model: object) -> bool:
     return is_a(model, "sklearn.ensemble", *_VOTING, *_BAGGING)
+
+
+def _are_plain_trees(model: Any) -> bool:
+    """Tell whether a bag holds scikit-learn's single trees alone, all with its classes, which can be read at once."""
+    members = model.estimators_
+    if not is_a(model, "sklearn.ensemble", *_BAGGING) or not members or type(members[0]).__name__ not in TREES:
+        return False
+    if any(type(m) is not type(members[0]) or not hasattr(m, "tree_") for m in members):
+        return False
+    n_classes = len(model.classes_) if hasattr(model, "classes_") else 1
+    return (
+        type(members[0]).__module__.startswith("sklearn.tree.")
+        and all(m.tree_.n_classes.max() == n_classes for m in members)
+        and len({(m.splitter, m.criterion, m.monotonic_cst is None) for m in members}) == 1  # what decides on missing values
+    )
+
+
+def _of_trees(model: Any) -> Forest:
+    """Return the forest of a bag of single trees: as that of a random forest, but for the columns that each tree has seen."""
+    trees = [member.tree_ for member in model.estimators_]
+    feature = [np.where(t.feature < 0, -1, c[np.maximum(t.feature, 0)]) for t, c in zip(trees, model.estimators_features_, strict=True)]
+    return forest_of(
+        model,
+        model.estimators_,
+        feature=np.concatenate(feature),
+        loss="none",
+        n_features=int(model.n_features_in_),
+        framework=f"scikit-learn {type(model).__name__} of {type(model.estimators_[0]).__name__}",
+    )
 
 
 def _check_voting(model: Any) -> None:

@@ -14,7 +14,7 @@ from treespec.hooks import Native, hookimpl, is_a
 from treespec.ir import Forest, InputRule
 from treespec.ir.forest import Task
 
-_TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
+TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
 _FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 
 
@@ -23,22 +23,35 @@ def treespec_adapt(model: Any) -> Forest | None:
     """Return the forest of a decision tree, extra tree, random forest or extra-trees estimator."""
     if not _is_mine(model):
         return None
-    estimators = estimators_of(model)
+    return forest_of(model, estimators_of(model), framework=f"scikit-learn {type(model).__name__}")
+
+
+def forest_of(model: Any, estimators: Sequence[Any], **fields: Any) -> Forest:
+    """Return the mean of single trees as the model's forest.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Whose classes and column names hold.
+    estimators : sequence of fitted trees
+        All with the model's classes.
+    **fields
+        Fields of the `Forest` that are not those of trees over all columns; ``framework`` at least.
+    """
     trees = [estimator.tree_ for estimator in estimators]
     value, classes = _values(model, trees)
     n_outputs = value.shape[1]
-    return Forest(
-        **splits_of(trees),
-        value=value,
-        tree_output=np.full(len(trees), -1 if n_outputs > 1 else 0),
-        aggregation="mean",
-        link="identity" if classes is None else "probability",
-        inputs=InputRule(dtype="float32", nan="route" if allows_missing(estimators[0]) else "refuse", infinite="refuse"),
-        feature_names=feature_names(model),
-        task=_task(n_outputs, classes),
-        classes=classes,
-        framework=f"scikit-learn {type(model).__name__}",
-    )
+    own: dict[str, Any] = {
+        "value": value,
+        "tree_output": np.full(len(trees), -1 if n_outputs > 1 else 0),
+        "aggregation": "mean",
+        "link": "identity" if classes is None else "probability",
+        "inputs": InputRule(dtype="float32", nan="route" if allows_missing(estimators[0]) else "refuse", infinite="refuse"),
+        "feature_names": feature_names(model),
+        "task": _task(n_outputs, classes),
+        "classes": classes,
+    }
+    return Forest(**(splits_of(trees) | own | fields))
 
 
 @hookimpl
@@ -48,7 +61,7 @@ def treespec_native(model: Any, forest: Forest) -> Native | None:
 
 
 def _is_mine(model: object) -> bool:
-    return is_a(model, "sklearn.tree", *_TREES) or is_a(model, "sklearn.ensemble", *_FORESTS)
+    return is_a(model, "sklearn.tree", *TREES) or is_a(model, "sklearn.ensemble", *_FORESTS)
 
 
 def estimators_of(model: Any) -> list[Any]:
