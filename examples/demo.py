@@ -30,7 +30,7 @@ CASES = [
 
 def main() -> None:
     print("Each model is wrapped as it is and distilled to 10 KB. The first score is the model's, the second its student's, both on")
-    print("the 20 percent of the rows that neither was fitted on (R2 for diabetes, accuracy for the others). It takes about a minute.\n")
+    print("the 20 percent of the rows that neither was fitted on (R2 for diabetes, accuracy for the others). It takes some minutes.\n")
     columns = f"{'data':<14}{'model':<24}{'trees':>6}{'nodes':>9}{'score':>8}   {'student':<10}{'bytes':>7}{'score':>8}{'seconds':>9}"
     print(columns, flush=True)
     for name, load, model in CASES:
