@@ -35,9 +35,18 @@ def test_rows_that_grew_the_trees_make_a_diagnostic_and_fresh_rows_do_not(forest
     assert forest.kpp(X, y, alpha=1.0).regime.labels_used_twice
     fresh = np.random.default_rng(0).permuted(X, axis=0)
     assert forest.kpp(fresh, y, alpha=1.0).regime.name == "honest"
-    bare = treespec.wrap(RandomForestRegressor(30, max_depth=6, random_state=0).fit(X, y))
-    assert bare.kpp(fresh, y, alpha=1.0).regime.name == "honest"  # the weights are the model's own
-    assert bare.kpp(fresh, y, weights="variance-decrease", alpha=1.0).regime.labels_used_twice  # the labels set the weights
+    assert forest.kpp(np.r_[fresh[:-1], X[:1]], y, alpha=1.0).regime.labels_used_twice  # one row grew the trees
+    model = RandomForestRegressor(30, max_depth=6, random_state=0).fit(X, y)
+    assert treespec.wrap(model).kpp(fresh, y, alpha=1.0).regime.labels_used_twice  # nobody knows which rows grew the trees
+
+
+@pytest.mark.parametrize("estimator", [RandomForestRegressor(30, random_state=0), GradientBoostingRegressor(n_estimators=30, max_depth=4)])
+def test_a_part_of_the_rows_that_grew_the_trees_is_not_unseen(estimator):
+    model = estimator.fit(X, y)
+    assert treespec.wrap(model, X, y).kpp(X[:165], y[:165], alpha=1.0).regime.labels_used_twice
+    part = treespec.wrap(model, X[:165], y[:165])
+    assert part.kpp(alpha=1.0).regime.labels_used_twice
+    assert part.kpp(X[165:], y[165:], alpha=1.0).regime.labels_used_twice  # wrapped with a part: others may have grown them
 
 
 def test_errors_of_the_wiring(forest):

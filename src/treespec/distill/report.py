@@ -55,7 +55,8 @@ class Report:
     data : str
         Which rows the student learned from.
     teacher_rows : str
-        Whether the teacher was fitted on the same rows: "yes", "no" or "cannot tell".
+        Whether the teacher was fitted on the same rows: "yes", "not on these alone" (its training rows are others or more, so that some of
+        these may be among them), "no (they were drawn)" or "cannot tell".
     scores : tuple of Score
     candidates : tuple of dict
         Everything that was tried, with its loss on the validation rows.
@@ -147,7 +148,7 @@ def make_report(
         n_bytes=student.n_bytes,
         objective=data.objective,
         data=source + f"; chosen on {len(data.validation)} of them that candidates were not fitted on, then refitted on all",
-        teacher_rows="no (they were drawn)" if data.drawn else seen,
+        teacher_rows="no (they were drawn)" if data.drawn else "not on these alone" if seen == "no" else seen,
         scores=tuple(scores),
         candidates=tuple(_plain(c) for c in made.pop("raced", made.get("candidates", ()))),
         settings=_plain(made),
@@ -158,9 +159,10 @@ def make_report(
 def _validation_scores(outcome: Outcome, data: DistillData, margin: NDArray[np.float64], seen: str) -> list[Score]:
     rows = f"{len(data.validation)} validation rows, before the refit on all rows; the student was chosen on them"
     teachers = rows.split(";", maxsplit=1)[0].replace(", before the refit on all rows", "")
-    teachers += {"yes": "; the teacher was fitted on them (in-sample)", "no": "; the teacher was not fitted on them"}.get(
-        seen, "; whether the teacher was fitted on them cannot be told"
-    )
+    teachers += {
+        "yes": "; the teacher was fitted on them (in-sample)",
+        "no": "; whether the teacher was fitted on some of them cannot be told",
+    }.get(seen, "; whether the teacher was fitted on them cannot be told")
     scores = []
     if data.objective == "accuracy":
         student = judge_validation(outcome, margin, data)
@@ -179,7 +181,7 @@ def _fidelity(outcome: Outcome, margin: NDArray[np.float64], teacher: NDArray[np
 
 def _holdout_scores(outcome: Outcome, teacher: Teacher, student: Student, holdout: Holdout) -> list[Score]:
     X, y = holdout
-    rows = f"{len(y)} rows of holdout, which neither was fitted on"
+    rows = f"{len(y)} rows of holdout, passed as rows that neither was fitted on"
     scores = []
     for name, model in (("teacher", teacher), ("student", student)):
         verdict = judge(outcome, model.margin(X).reshape(len(y), -1), y)
@@ -188,10 +190,11 @@ def _holdout_scores(outcome: Outcome, teacher: Teacher, student: Student, holdou
 
 
 def fitted_on(forest: Forest, leaf_id: NDArray[np.int32], sampled_from: int | None = None) -> str:
-    """Tell whether these are rows that the forest was fitted on: "yes", "no" or "cannot tell".
+    """Tell whether these are the rows that the forest was fitted on, all of them: "yes", "no" or "cannot tell".
 
     Training rows reach every leaf, and where the forest knows counts, at least as many times as it counted. Other rows do so only
-    where leaves are few. Of a sample (``sampled_from`` more rows) it cannot be told.
+    where leaves are few. "no" does not say that the rows are unseen: a part of the training rows misses
+    leaves too. Of a sample (``sampled_from`` more rows) it cannot be told.
     """
     if sampled_from is not None:
         return "cannot tell"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from treespec.distill.report import fitted_on
 from treespec.errors import DataMismatchError, DataNeededError
 from treespec.facade.steps import check_no_steps
-from treespec.hooks import RowData, Scheme
+from treespec.hooks import RowData
+from treespec.ir.table import take
 from treespec.kpp.anchor import AnchorName
 from treespec.kpp.fit import fit
 from treespec.kpp.learners import default_learner
@@ -21,9 +25,6 @@ from treespec.plugins import manager
 if TYPE_CHECKING:
     from treespec.facade.wrapped import Wrapped
     from treespec.kpp.model import KPP
-
-_STORED = frozenset({"impurity-decrease", "gain", "uniform"})
-"""Weights that the model itself stores: no label of the rows enters."""
 
 
 def kpp(
@@ -47,7 +48,9 @@ def kpp(
     ----------
     models : sequence of Wrapped
     X, y : optional
-        Rows and labels of the fit; by default those of `wrap` (of the first model).
+        Rows and labels of the fit; by default those of `wrap` (of the first model). The regime is "honest" only where these rows are known
+        not to have grown the trees: the models were wrapped with all their training rows, and none of the rows equals one of these. Else
+        it is "fixed", and the figures are diagnostics.
     weights : str
         Node-weight scheme; "auto" is "impurity-decrease" where the model stores impurities, else "variance-decrease" or
         "entropy-decrease" from the data.
@@ -88,15 +91,13 @@ def kpp(
     rows = [w.rows if r is None else r for w, r in zip(models, given, strict=True)]
     plugins = manager()
     schemes = [plugins.scheme("node-weights", default_scheme(w.forest) if weights == "auto" else weights) for w in models]
-    fresh = X is not None and all(fitted_on(w.forest, r.leaf_id) == "no" for w, r in zip(models, rows, strict=True))
-    seen = _weight_rows(models, schemes, rows) if fresh else list(rows)
-    honest = fresh and all(a is not b for a, b in zip(seen, rows, strict=True))
+    honest = X is not None and all(_unseen(w, r) for w, r in zip(models, rows, strict=True))
     return fit(
         [(w.forest, r) for w, r in zip(models, rows, strict=True)],
         weights=schemes,
         learner=plugins.scheme("learner", default_learner(models[0].forest) if learner == "auto" else learner),
         alpha=alpha,
-        weight_data=seen,
+        weight_data=[w.rows for w in models] if honest else list(rows),
         normalisation=normalisation,
         raw=raw,
         anchor=anchor,
@@ -107,12 +108,25 @@ def kpp(
     )
 
 
-def _weight_rows(models: Sequence[Wrapped], schemes: Sequence[Scheme], rows: Sequence[RowData]) -> list[RowData | None]:
-    """Return what weight schemes see where the rows of the fit did not grow the trees: those that did, so that the fit stays honest."""
-    out: list[RowData | None] = []
-    for w, scheme, own in zip(models, schemes, rows, strict=True):
-        if w.has_rows:
-            out.append(w.rows)
-        else:
-            out.append(None if scheme.name in _STORED else own)
-    return out
+def _unseen(w: Wrapped, rows: RowData) -> bool:
+    """Tell whether rows are known not to have grown the trees.
+
+    They are where the model was wrapped with its training rows, which its leaves do not contradict, and none of the rows equals one of
+    these. What is not known to be unseen is treated as seen.
+    """
+    if not w.has_rows or w.rows.sampled_from is not None or fitted_on(w.forest, w.rows.leaf_id) == "no":
+        return False
+    shared = np.flatnonzero(_among(np.asarray(rows.leaf_id, np.int32), np.asarray(w.rows.leaf_id, np.int32)))  # equal rows share every leaf
+    if not len(shared):
+        return True
+    try:
+        own, other = w.forest.encode(w.rows.X), w.forest.encode(take(rows.X, shared))
+    except DataNeededError:  # rows that are larger than memory are not kept
+        return False
+    return not _among(other + 0.0, own + 0.0).any()
+
+
+def _among(rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which rows are among others of the same type, bit by bit."""
+    known = {row.tobytes() for row in others}
+    return np.array([row.tobytes() in known for row in rows], bool)
